@@ -62,6 +62,16 @@ class Saver(native.Saver):
         return self._max
 
     @property
+    def _var_list(self) -> list[Variable]:
+        """The variables, as programs of the time list them."""
+        return [piece.variable for piece in self._pieces]
+
+    def recover_last_checkpoints(self, checkpoint_paths: Sequence[Any]) -> None:
+        """Take over those of these checkpoints that are still there, with the times when they were written."""
+        there = [(path, written) for path in checkpoint_paths for written in get_checkpoint_mtimes([path])]
+        self.set_last_checkpoints_with_time(there)
+
+    @property
     def hours(self) -> float:
         return self._hours
 

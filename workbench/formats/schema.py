@@ -105,6 +105,20 @@ Event = wall_time 1 double, step 2 int64, file_version 3 string |what, graph_def
     meta_graph_def 9 bytes |what
 LogMessage = level 1 LogMessage.Level, message 2 string
 SessionLog = status 1 SessionLog.SessionStatus, checkpoint_path 2 string, msg 3 string
+ConfigProto = device_count 1 {string int32}, intra_op_parallelism_threads 2 int32, placement_period 3 int32,
+    device_filters 4 string*, inter_op_parallelism_threads 5 int32, gpu_options 6 GPUOptions, allow_soft_placement 7 bool,
+    log_device_placement 8 bool, use_per_session_threads 9 bool, graph_options 10 GraphOptions,
+    operation_timeout_in_ms 11 int64, isolate_session_state 15 bool
+GPUOptions = per_process_gpu_memory_fraction 1 double, allocator_type 2 string, deferred_deletion_bytes 3 int64,
+    allow_growth 4 bool, visible_device_list 5 string, polling_active_delay_usecs 6 int32,
+    polling_inactive_delay_msecs 7 int32, force_gpu_compatible 8 bool
+GraphOptions = enable_recv_scheduling 2 bool, optimizer_options 3 OptimizerOptions, build_cost_model 4 int64,
+    infer_shapes 5 bool, place_pruned_graph 6 bool, enable_bfloat16_sendrecv 7 bool, timeline_step 8 int32,
+    build_cost_model_after 9 int64
+OptimizerOptions = do_common_subexpression_elimination 1 bool, do_constant_folding 2 bool, opt_level 3 int32,
+    do_function_inlining 4 bool, global_jit_level 5 int32, max_folded_constant_in_bytes 6 int64
+RunOptions = trace_level 1 int32, timeout_in_ms 2 int64, inter_op_thread_pool 3 int32, output_partition_graphs 5 bool,
+    report_tensor_allocations_upon_oom 7 bool
 TaggedRunMetadata = tag 1 string, run_metadata 2 bytes
 RunMetadata = step_stats 1 StepStats, partition_graphs 3 GraphDef*
 StepStats = dev_stats 1 DeviceStepStats*

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,6 +40,16 @@ class Initializer:
         twin = copy.copy(self)
         twin.seed = self.seed + part.number      # type: ignore[attr-defined]
         return twin.make(shape, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """What it was made with, as plain values, which `from_config` takes; the dtype by its name."""
+        known = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters if hasattr(self, name)}
+        return {**known, "dtype": self.dtype.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Initializer:
+        """The initializer that `get_config` told of."""
+        return cls(**config)
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         """A tensor of this shape and dtype; what a new initializer defines."""

@@ -19,8 +19,7 @@ from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.partitions import PartInfo, PartitionedVariable, part_initializer
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near
 
-__all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope",
-           "variable_scope"]
+__all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope", "variable_scope"]
 
 
 class _AutoReuse:
@@ -61,6 +60,10 @@ class VariableScope:
     def set_caching_device(self, caching_device: Any) -> None:
         """From here on readers get their copies there."""
         self.caching_device = caching_device
+
+    def set_use_resource(self, use_resource: Any) -> None:
+        """Every variable is a resource: this is kept, and changes nothing."""
+        self.use_resource = use_resource
 
     def set_partitioner(self, partitioner: Any) -> None:
         """From here on variables are cut like this."""
@@ -390,8 +393,7 @@ def _regularize(variable: Variable, regularizer: Any) -> None:
         add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
 
 
-def get_local_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
-                       **options: Any) -> Variable:
+def get_local_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **options: Any) -> Variable:
     """get_variable for state of this process alone: not trained, not saved."""
     collections = [*(options.pop("collections", None) or ()), GraphKeys.LOCAL_VARIABLES]
     options.pop("trainable", None)

@@ -50,6 +50,21 @@ class TensorArray:
         """The size it was made with, int32 scalar."""
         return self._size
 
+    @property
+    def dynamic_size(self) -> bool:
+        """May writes make it longer?"""
+        return self._dynamic
+
+    @property
+    def infer_shape(self) -> bool:
+        """Must all elements have one shape?"""
+        return self._infer
+
+    @property
+    def element_shape(self) -> Shape:
+        """The shape of an element, as far as it is known."""
+        return self._shape[0]
+
     def _with(self, flow: Tensor) -> TensorArray:
         new = object.__new__(TensorArray)
         new.__dict__.update(self.__dict__, flow=flow)

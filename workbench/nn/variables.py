@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 class GraphKeys:
-    """Names of the collections that the library itself fills."""
+    """Names of the collections that the library fills or that programs share."""
 
     GLOBAL_VARIABLES = "variables"
     LOCAL_VARIABLES = "local_variables"
@@ -30,7 +30,13 @@ class GraphKeys:
     TRAINABLE_VARIABLES = "trainable_variables"
     MOVING_AVERAGE_VARIABLES = "moving_average_variables"
     METRIC_VARIABLES = "metric_variables"
+    CONCATENATED_VARIABLES = "concatenated_variables"
+    TRAINABLE_RESOURCE_VARIABLES = "trainable_resource_variables"
+    RESOURCES = "resources"
+    LOCAL_RESOURCES = "local_resources"
+    SAVEABLE_OBJECTS = "saveable_objects"
     GLOBAL_STEP = "global_step"
+    EVAL_STEP = "eval_step"
     SUMMARIES = "summaries"
     QUEUE_RUNNERS = "queue_runners"
     SAVERS = "savers"
@@ -48,6 +54,8 @@ class GraphKeys:
     SUMMARY_OP = "summary_op"
     TABLE_INITIALIZERS = "table_initializer"
     ASSET_FILEPATHS = "asset_filepaths"
+    COND_CONTEXT = "cond_context"
+    WHILE_CONTEXT = "while_context"
     VARIABLES = GLOBAL_VARIABLES
 
 

@@ -20,9 +20,11 @@ class Flags:
     """
 
     def __init__(self) -> None:
-        object.__setattr__(self, "_parser", argparse.ArgumentParser(allow_abbrev=False))
+        object.__setattr__(self, "_parser", argparse.ArgumentParser(allow_abbrev=False,
+                                                                       conflict_handler="resolve"))
         object.__setattr__(self, "_defined", {})
         object.__setattr__(self, "_required", set())
+        vars(self).update({"__flags": {}, "__parsed": False})      # the names that programs of the time use
 
     def define(self, name: str, default: Any, text: str | None, read: Callable[[str], Any], **options: Any) -> None:
         """Add a flag; defining it again replaces the default (a notebook cell may run twice)."""
@@ -31,8 +33,8 @@ class Flags:
             if options.get("const") is True:
                 self._parser.add_argument(f"--no{name}", dest=name, action="store_false", default=None)
         self._defined[name] = default
-        if "__flags" in vars(self):
-            vars(self)["__flags"].setdefault(name, default)
+        if not vars(self)["__parsed"] or name not in vars(self)["__flags"]:
+            vars(self)["__flags"][name] = default
 
     def parse(self, arguments: Sequence[str] | None = None) -> list[str]:
         """Read the command line; returns what is no flag. InvalidArgumentError where a required flag has no value."""
@@ -43,7 +45,8 @@ class Flags:
         if missing:
             raise errors.InvalidArgumentError(f"flags: Flag --{missing[0]} must have a value other than None.; pass "
                                               f"--{missing[0]}=…")
-        vars(self)["__flags"] = values      # the name under which programs of the time print all flags
+        vars(self)["__flags"].update(values)
+        vars(self)["__parsed"] = True
         return rest
 
     def require(self, name: str) -> None:
@@ -53,7 +56,7 @@ class Flags:
         self._required.add(name)
 
     def _read(self) -> dict[str, Any]:
-        if "__flags" not in vars(self):
+        if not vars(self)["__parsed"]:
             self.parse()
         values: dict[str, Any] = vars(self)["__flags"]
         return values
@@ -88,7 +91,7 @@ class Flags:
 
     def __delattr__(self, name: str) -> None:
         self._defined.pop(name, None)
-        self._read().pop(name, None)
+        vars(self)["__flags"].pop(name, None)
 
     def flag_values_dict(self) -> dict[str, Any]:
         """Name -> value, of every flag."""

@@ -1,11 +1,13 @@
 """Option records that programs pass to sessions."""
 from __future__ import annotations
 
+import copy
 import difflib
 from types import SimpleNamespace
 from typing import Any
 
 from workbench import errors
+from workbench.formats.messages import decode, message
 
 __all__ = ["ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions", "RunMetadata", "RunOptions"]
 
@@ -37,7 +39,66 @@ class _Options:
 
     def CopyFrom(self, other: Any) -> None:
         """Take all values of another record of this kind."""
-        vars(self).update(vars(other))
+        vars(self).update(copy.deepcopy(vars(other)))
+
+    def Clear(self) -> None:
+        """Give every option its default."""
+        self.CopyFrom(type(self)())
+
+    def ClearField(self, field_name: str) -> None:
+        """Give one option its default."""
+        setattr(self, field_name, getattr(type(self)(), field_name))
+
+    # as protocol buffers, with the numbers of TensorFlow's fields
+    def _message(self) -> Any:
+        """The protocol buffer of this name with the options that differ from their defaults and that it has."""
+        kind = message(type(self).__name__)
+        return kind(**{name: value._message() if isinstance(value, _Options) else value for name, value in vars(self).items()
+                       if name in kind.DESCRIPTOR.fields_by_name and value != self.defaults[name]})
+
+    def _take(self, told: Any) -> None:
+        """Take what a protocol buffer of this name tells."""
+        for field, value in told.ListFields():
+            mine = getattr(self, field.name)
+            if isinstance(mine, _Options):
+                mine._take(value)
+            elif isinstance(mine, dict):
+                mine.update(value)
+            else:
+                setattr(self, field.name, tuple(value) if isinstance(mine, tuple) else value)
+
+    def SerializeToString(self) -> bytes:
+        """The bytes of the protocol buffer of this name; options of ours alone are not in it."""
+        return bytes(self._message().SerializeToString())
+
+    def MergeFromString(self, serialized: bytes) -> int:
+        """Take what such bytes tell and keep the rest; how many there were. DataLossError for bytes that are none."""
+        self._take(decode(type(self).__name__, serialized, type(self).__name__))
+        return len(serialized)
+
+    def ParseFromString(self, serialized: bytes) -> int:
+        """Take what such bytes tell, and the default of everything else; how many there were."""
+        self.Clear()
+        return self.MergeFromString(serialized)
+
+    @classmethod
+    def FromString(cls, s: bytes) -> Any:
+        """A record with what such bytes tell."""
+        made = cls()
+        made.MergeFromString(s)
+        return made
+
+    def MergeFrom(self, other: Any) -> None:
+        """Take what another record of this kind has beside its defaults."""
+        self._take(other._message())
+
+    def ByteSize(self) -> int:
+        """How many bytes it makes."""
+        return len(self.SerializeToString())
+
+    def IsInitialized(self) -> bool:
+        """True: no option has to be given."""
+        return True
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -49,9 +110,13 @@ class _Options:
 
 
 class GPUOptions(_Options):
-    """Memory options of GPUs. They hold for all GPUs that a session has; with CPUs alone there is none they could bind."""
+    """Memory options of GPUs. They hold for all GPUs that a session has; with CPUs alone there is none they could bind. Memory
+    is freed as soon as nobody reads it and arrays for GPUs come from one pool, whatever `allocator_type`,
+    `deferred_deletion_bytes`, `force_gpu_compatible` and the delays of polling say."""
 
-    defaults = {"allow_growth": False, "per_process_gpu_memory_fraction": 1.0, "visible_device_list": ""}   # noqa: RUF012
+    defaults = {"allow_growth": False, "per_process_gpu_memory_fraction": 1.0, "visible_device_list": "",   # noqa: RUF012
+                "allocator_type": "", "deferred_deletion_bytes": 0, "force_gpu_compatible": False,
+                "polling_active_delay_usecs": 0, "polling_inactive_delay_msecs": 0}
 
 
 class OptimizerOptions(_Options):
@@ -123,7 +188,17 @@ class RunMetadata(_Options):
     """Takes what a run reports: `step_stats.dev_stats`, a record for every device with its name and the operations
     (`node_stats`: names, times in microseconds, threads); none before a run."""
 
+    step_stats: Any
     defaults = {"step_stats": SimpleNamespace(dev_stats=[]), "partition_graphs": (), "cost_graph": None}      # noqa: RUF012
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**{"step_stats": SimpleNamespace(dev_stats=[]), **fields})
+
+    def _message(self) -> Any:
+        made, fields = message("RunMetadata")(), [f.name for f in message("NodeExecStats").DESCRIPTOR.fields]
+        for device in self.step_stats.dev_stats if self.step_stats is not None else ():
+            shown = made.step_stats.dev_stats.add(device=device.device)
+            for node in device.node_stats:
+                told = {name: getattr(node, name) for name in fields if hasattr(node, name)}
+                shown.node_stats.add(**{**told, "thread_id": told["thread_id"] & 0xFFFFFFFF})      # the field has 32 bits
+        return made

@@ -301,7 +301,7 @@ def gpu_device_name() -> str:
 
 
 class Benchmark:
-    """A base of benchmarks: `run_op_benchmark` times a fetch."""
+    """A base of benchmarks: `run_op_benchmark` times a fetch, `report_benchmark` prints what a program timed itself."""
 
     def run_op_benchmark(self, sess: Any, op_or_tensor: Any, feed_dict: Any = None, burn_iters: int = 2, min_iters: int = 10,
                          name: str | None = None) -> dict[str, Any]:
@@ -313,7 +313,17 @@ class Benchmark:
             began = time.perf_counter()
             sess.run(op_or_tensor, feed_dict)
             seconds.append(time.perf_counter() - began)
-        found = {"iters": min_iters, "wall_time": float(np.median(seconds)), "name": name or type(self).__name__}
+        return self._report({"iters": min_iters, "wall_time": float(np.median(seconds)), "name": name})
+
+    def report_benchmark(self, iters: int | None = None, cpu_time: float | None = None, wall_time: float | None = None,
+                         throughput: float | None = None, extras: dict[str, Any] | None = None,
+                         name: str | None = None) -> None:
+        """Print what a benchmark of the program's own measured: the values that are given, times in seconds."""
+        told = {"iters": iters, "cpu_time": cpu_time, "wall_time": wall_time, "throughput": throughput, "extras": extras}
+        self._report({**{key: value for key, value in told.items() if value is not None}, "name": name})
+
+    def _report(self, found: dict[str, Any]) -> dict[str, Any]:
+        found["name"] = found["name"] or type(self).__name__
         print("entry", found)
         return found
 

@@ -92,6 +92,13 @@ class Shape:
         """merge, for anything `as_shape` takes."""
         return self.merge(as_shape(other), "merge_with")
 
+    def most_specific_compatible_shape(self, other: Any) -> Shape:
+        """What both agree on: dimensions in which they differ, or that either leaves open, are unknown."""
+        theirs = as_shape(other).dims
+        if self.dims is None or theirs is None or len(self.dims) != len(theirs):
+            return Shape(None)
+        return Shape(a if a == b else None for a, b in zip(self.dims, theirs))
+
     def concatenate(self, other: Any) -> Shape:
         """These dimensions and then those of `other`."""
         return self + as_shape(other)

@@ -42,6 +42,11 @@ class IndexedSlices:
         return self.values.op
 
     @property
+    def device(self) -> str:
+        """The device asked for where the values are made."""
+        return self.values.op.device
+
+    @property
     def name(self) -> str:
         """The name of the values."""
         return self.values.name

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 from typing import Any
 
@@ -135,6 +136,28 @@ def reader_num_work_units_completed(reader):
 def reader_reset(reader):
     """Forget the open file and the counts."""
     reader.reset()
+
+
+@op("reader[] -> []", types="resource -> string", **FILE)
+def reader_serialize_state(reader):
+    """Where the reader is, as text that `reader_restore_state` takes: string scalar."""
+    return _scalar(json.dumps(reader.position()).encode())
+
+
+@op("reader[] state[] ->", types="resource string ->", **FILE)
+def reader_restore_state(reader, state):
+    """Go on from there. InvalidArgumentError for what no reader of this kind and these options said, NotFoundError when the
+    file is gone."""
+    try:
+        position = json.loads(_text(state))
+        told = position["kind"], position["options"]
+    except (ValueError, KeyError, TypeError):
+        raise errors.InvalidArgumentError(f"reader {reader.name!r}: the state {_text(state)[:80]!r} is none of a reader; pass "
+                                          "what serialize_state() gave") from None
+    if told != (reader.kind, list(reader.options)):
+        raise errors.InvalidArgumentError(f"reader {reader.name!r}: the state is that of a reader {told} but this is "
+                                          f"{(reader.kind, list(reader.options))}; restore it into the same kind")
+    reader.resume(position)
 
 
 # records without a queue

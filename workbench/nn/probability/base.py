@@ -75,6 +75,30 @@ class Distribution:
         return type(self)(**{**self.parameters, **override_parameters_kwargs})
 
     # shapes
+    sample_parameters: tuple[str, ...] = ()
+    """The parameters whose shapes `param_shapes` tells."""
+
+    @classmethod
+    def param_shapes(cls, sample_shape: Any, name: str = "DistributionParamShapes") -> dict[str, Tensor]:
+        """The shape of each parameter, int32 [rank], where a sample is to have `sample_shape`. NotImplementedError for a
+        distribution that does not tell."""
+        if not cls.sample_parameters:
+            raise NotImplementedError(f"{cls.__name__}: param_shapes is not implemented")
+        with name_scope(name):
+            return dict.fromkeys(cls.sample_parameters, convert(sample_shape, "int32"))
+
+    @classmethod
+    def param_static_shapes(cls, sample_shape: Any) -> dict[str, Shape]:
+        """The static shape of each parameter; InvalidArgumentError (a ValueError) for a `sample_shape` that is not known."""
+        shapes = {}
+        for key, value in cls.param_shapes(sample_shape).items():
+            known = constant_value(value)
+            if known is None:
+                raise errors.InvalidArgumentError(f"{cls.__name__}.param_static_shapes: sample_shape {sample_shape} must be a "
+                                                  "fully-defined TensorShape or constant Tensor; use param_shapes")
+            shapes[key] = Shape(known.tolist())
+        return shapes
+
     def _batch(self) -> Tensor:
         """Any tensor of the shape of the batch."""
         raise NotImplementedError("batch_shape is not implemented")

@@ -27,6 +27,8 @@ def logits_and_probs(owner: Distribution, logits: Any, probs: Any, several: bool
 class Bernoulli(Distribution):
     """1 with the probability `probs`, the sigmoid of `logits`, else 0."""
 
+    sample_parameters = ("logits",)
+
     def __init__(self, logits: Any = None, probs: Any = None, dtype: Any = "int32", validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Bernoulli") -> None:
         parameters = locals()

@@ -68,6 +68,8 @@ class Logistic(_LocationScale):
 class Chi2(Gamma):
     """The sum of the squares of `df` standard normal numbers."""
 
+    sample_parameters = ("df",)
+
     def __init__(self, df: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Chi2") -> None:
         parameters = locals()
         with name_scope(name):

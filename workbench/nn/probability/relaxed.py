@@ -99,6 +99,8 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 class RelaxedBernoulli(TransformedDistribution):
     """Numbers between 0 and 1, nearer to them the lower the `temperature`."""
 
+    sample_parameters = ("logits",)
+
     def __init__(self, temperature: Any, logits: Any = None, probs: Any = None, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "RelaxedBernoulli") -> None:
         parameters = locals()

@@ -32,6 +32,8 @@ class _TwoParameters(Distribution):
 class _LocationScale(_TwoParameters):
     """`loc` + `scale` times a fixed distribution."""
 
+    sample_parameters = ("loc", "scale")
+
     def __init__(self, loc: Any, scale: Any, validate_args: bool, allow_nan_stats: bool, name: str,
                  parameters: dict[str, Any]) -> None:
         with name_scope(name):
@@ -135,6 +137,8 @@ class Laplace(_LocationScale):
 class StudentT(Distribution):
     """Student's t with `df` degrees of freedom, moved by `loc` and stretched by `scale`."""
 
+    sample_parameters = ("df", "loc", "scale")
+
     def __init__(self, df: Any, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True,
                  name: str = "StudentT") -> None:
         parameters = locals()
@@ -193,6 +197,8 @@ class StudentT(Distribution):
 class Uniform(_TwoParameters):
     """Numbers in [low, high), all alike."""
 
+    sample_parameters = ("low", "high")
+
     def __init__(self, low: Any = 0.0, high: Any = 1.0, validate_args: bool = False, allow_nan_stats: bool = True,
                  name: str = "Uniform") -> None:
         parameters = locals()
@@ -235,6 +241,8 @@ class Uniform(_TwoParameters):
 
 class _ShapeRate(_TwoParameters):
     """Made of a number with the gamma distribution of shape `concentration` and inverse scale `rate`."""
+
+    sample_parameters: tuple[str, ...] = ("concentration", "rate")
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool, allow_nan_stats: bool, name: str,
                  parameters: dict[str, Any]) -> None:
@@ -282,6 +290,8 @@ class Gamma(_ShapeRate):
 class Exponential(Gamma):
     """Waiting times of a process with `rate` events a unit of time."""
 
+    sample_parameters = ("rate",)
+
     def __init__(self, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Exponential") -> None:
         parameters = locals()
         with name_scope(name):
@@ -311,6 +321,8 @@ class Exponential(Gamma):
 
 class Beta(_TwoParameters):
     """The beta distribution over (0, 1), in proportion to x^(concentration1 - 1) (1 - x)^(concentration0 - 1)."""
+
+    sample_parameters = ("concentration1", "concentration0")
 
     def __init__(self, concentration1: Any = None, concentration0: Any = None, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Beta") -> None:

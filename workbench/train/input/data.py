@@ -63,6 +63,19 @@ class Dataset(Elements):
         return Dataset(("slices", tuple(parts)), pack(found, rows))
 
     @staticmethod
+    def from_sparse_tensor_slices(sparse_tensor: SparseTensor) -> Dataset:
+        """The rows of a sparse tensor [n, ...]: n sparse tensors."""
+        if not isinstance(sparse_tensor, SparseTensor):
+            raise TypeError(f"`sparse_tensor` must be a `tf.SparseTensor` object, not a {type(sparse_tensor).__name__}; use "
+                            "from_tensor_slices for dense ones")
+        indices, values, shape = sparse_tensor.indices, sparse_tensor.values, sparse_tensor.dense_shape
+
+        def row(number: Tensor) -> SparseTensor:
+            mine = ops.equal(indices[:, 0], number)
+            return SparseTensor(ops.boolean_mask(indices, mine)[:, 1:], ops.boolean_mask(values, mine), shape[1:])
+        return Dataset.range(shape[0]).map(row)
+
+    @staticmethod
     def from_tensors(tensors: Any) -> Dataset:
         """One element: the tensors themselves."""
         found = converted(tensors)

@@ -44,6 +44,20 @@ class ReaderBase:
         """Forget the open file and the counts."""
         return ops.reader_reset(self.reader_ref, name=name)
 
+    @property
+    def supports_serialize(self) -> bool:
+        """True: every reader can say where it is."""
+        return True
+
+    def serialize_state(self, name: str | None = None) -> Tensor:
+        """Where it is, for `restore_state`: string scalar."""
+        return ops.reader_serialize_state(self.reader_ref, name=name)
+
+    def restore_state(self, state: Any, name: str | None = None) -> Operation:
+        """Go on where `serialize_state` was, also in another session. InvalidArgumentError for the state of another kind of
+        reader, NotFoundError when the file is gone."""
+        return ops.reader_restore_state(self.reader_ref, state, name=name)
+
 
 def _handle(queue: Any) -> Tensor:
     return getattr(queue, "queue_ref", queue)

@@ -96,7 +96,11 @@ class FileWriter:
         if tag in self._tags:
             raise ValueError("The provided tag was already used for this event type")
         self._tags.add(tag)
-        self._add(global_step, tagged_run_metadata=message("TaggedRunMetadata")(tag=tag, run_metadata=_stats(run_metadata)))
+        if not hasattr(run_metadata, "SerializeToString"):
+            raise errors.InvalidArgumentError(f"add_run_metadata: run_metadata is a {type(run_metadata).__name__}; pass the "
+                                              "RunMetadata of a step")
+        self._add(global_step, tagged_run_metadata=message("TaggedRunMetadata")(
+            tag=tag, run_metadata=run_metadata.SerializeToString()))
 
     def _add(self, global_step: Any, **what: Any) -> None:
         step = 0 if global_step is None else int(global_step)
@@ -155,22 +159,6 @@ def _created(folder: Path, suffix: str) -> BinaryIO:
             return open(folder / f"{stem}{f'.{count}' if count else ''}{suffix}", "xb")
         except FileExistsError:
             count += 1
-
-
-def _stats(run_metadata: Any) -> bytes:
-    """The bytes of a RunMetadata: of the message itself, or of our record of what a step reported."""
-    if hasattr(run_metadata, "SerializeToString"):
-        return bytes(run_metadata.SerializeToString())
-    if not hasattr(run_metadata, "step_stats"):
-        raise errors.InvalidArgumentError(f"add_run_metadata: run_metadata is a {type(run_metadata).__name__}; pass the "
-                                          "RunMetadata of a step")
-    found, fields = message("RunMetadata")(), [f.name for f in message("NodeExecStats").DESCRIPTOR.fields]
-    for device in run_metadata.step_stats.dev_stats if run_metadata.step_stats is not None else ():
-        shown = found.step_stats.dev_stats.add(device=device.device)
-        for node in device.node_stats:
-            told = {name: getattr(node, name) for name in fields if hasattr(node, name)}
-            shown.node_stats.add(**{**told, "thread_id": told["thread_id"] & 0xFFFFFFFF})      # the field has 32 bits
-    return bytes(found.SerializeToString())
 
 
 class FileWriterCache:

@@ -179,9 +179,14 @@ class Saver:
 
     def set_last_checkpoints(self, last_checkpoints: Sequence[str]) -> None:
         """Take over checkpoints of an earlier run, oldest first."""
-        self._kept = [(os.fsdecode(path), time.time()) for path in last_checkpoints]
+        now = time.time()
+        self.set_last_checkpoints_with_time([(path, now) for path in last_checkpoints])
 
     recover_last_checkpoints = set_last_checkpoints
+
+    def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Sequence[tuple[Any, float]]) -> None:
+        """Take over checkpoints of an earlier run, oldest first, each with the seconds since 1970 when it was written."""
+        self._kept = [(os.fsdecode(path), written) for path, written in last_checkpoints_with_time]
 
     # restoring
     def restore(self, sess: Any, save_path: Any) -> None:

@@ -62,10 +62,18 @@ class LooperThread(threading.Thread):
 
     def run(self) -> None:
         with self._coord.stop_on_exception():
+            self.start_loop()
             due = time.monotonic()
             while not self._coord.wait_for_stop(0 if self._seconds is None else max(0.0, due - time.monotonic())):
                 due += self._seconds or 0
                 self.run_loop()
+            self.stop_loop()
+
+    def start_loop(self) -> None:
+        """What is done once, before the first time: for subclasses."""
+
+    def stop_loop(self) -> None:
+        """What is done once, after the last time, when all went well: for subclasses."""
 
     def run_loop(self) -> None:
         """What is done each time."""
@@ -83,6 +91,8 @@ class Supervisor:
     finalized: build everything before. Only the chief initialises, saves and summarises; other workers wait until the model
     is ready. `init_fn(session)` runs after `init_op`. Sessions are made by `session_manager`.
     """
+
+    USE_DEFAULT = _DEFAULT
 
     def __init__(self, graph: Graph | None = None, ready_op: Any = _DEFAULT, ready_for_local_init_op: Any = _DEFAULT,
                  is_chief: bool = True, init_op: Any = _DEFAULT, init_feed_dict: Any = None, local_init_op: Any = _DEFAULT,
@@ -199,8 +209,6 @@ class Supervisor:
         """Call `target` now and every so many seconds in a thread of its own, until the end."""
         return LooperThread.loop(self.coord, timer_interval_secs, target, args, kwargs)
 
-    Loop = loop
-
     def summary_computed(self, sess: Session, summary: Any, global_step: Any = None) -> None:
         """Write a computed summary at the step `global_step` (default: the graph's, read now)."""
         if self.summary_writer is None:
@@ -236,3 +244,9 @@ class Supervisor:
         finally:
             if close_summary_writer and self.summary_writer is not None:
                 self.summary_writer.close()
+
+    # the names before 0.7
+    PrepareSession, StartStandardServices, StartQueueRunners, Loop = (
+        prepare_or_wait_for_session, start_standard_services, start_queue_runners, loop)
+    SummaryComputed, ShouldStop, RequestStop, StopOnException, WaitForStop, Stop = (
+        summary_computed, should_stop, request_stop, stop_on_exception, wait_for_stop, stop)
