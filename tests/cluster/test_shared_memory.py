@@ -67,3 +67,20 @@ def test_a_worker_that_is_killed_in_a_step_leaves_none(doomed):
         assert isinstance(ended[0], errors.AbortedError | errors.UnavailableError)
         server = cluster.addresses["/job:ps/task:0"]
         eventually(lambda: lent(doomed, [server]) == {server: 0})
+
+
+def test_feeds_and_fetches_cross_in_lent_memory(doomed):
+    """What is fetched is the caller's and stays, whatever later steps bring."""
+    with wb.device("/job:worker/task:0"):
+        x = wb.placeholder(wb.float32, [SIZE])
+        doubled = x * 2.0
+    value, before = np.arange(SIZE, dtype=np.float32), len(descriptors())
+    with Cluster(doomed, 1, 1) as cluster, wb.Session(cluster) as session:
+        found = [session.run(doubled, {x: value + turn}) for turn in range(3)]
+        assert all(np.array_equal(one, (value + turn) * 2) for turn, one in enumerate(found))
+        worker = cluster.addresses["/job:worker/task:0"]
+        assert lent(doomed, [worker])[worker] and len(descriptors()) > before
+    found[0][:] = 1
+    assert np.array_equal(found[2], (value + 2) * 2)
+    found.clear()
+    eventually(lambda: not any(lent(doomed).values()) and len(descriptors()) <= before)

@@ -18,6 +18,7 @@ from workbench.cluster.link import shared
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import SocketConnection
 from workbench.cluster.link.group import ReceiverGroup
+from workbench.cluster.wire import messages
 from workbench.cluster.wire.frames import SHARED, TENSOR, Frame, decode_tensor, encode_tensor, parse_header
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory is lent on Linux")
@@ -142,9 +143,53 @@ def test_a_link_that_is_cut_before_anybody_reads_leaves_nothing_open():
     eventually(lambda: descriptors() == before)
 
 
+def test_one_connection_lends_in_both_directions_also_several_arrays_in_a_frame_and_from_a_receivers_thread():
+    """As between chief and task: feeds there, fetches back."""
+    before, group, ends = descriptors(), ReceiverGroup("test"), socket.socketpair(socket.AF_UNIX)
+    chief, task = (SocketConnection(name, SESSION, end, end, BufferPool(), shares=True) for name, end in zip("tc", ends))
+    came: list[Any] = []
+
+    def answer(connection: Any, frame: Frame) -> None:
+        feeds = messages.decode(frame).feeds
+        connection.send(messages.encode(messages.Done(1.0, [feeds["b"], feeds["a"]]), SESSION, 1, frame.header.step))
+
+    def answered(connection: Any, frame: Frame) -> None:
+        came.append((_is_lent(frame), frame.header.step, messages.decode(frame).fetches))
+    task.start(answer, lambda *end: None, group)
+    chief.start(answered, lambda *end: None, group)
+    a, b = numbers(2)
+    for step in range(4):
+        feeds = {"a": a + step, "b": b - step}
+        chief.send(messages.encode(messages.RunStep("h", (), 0, feeds), SESSION, 1, step))
+        for fed in feeds.values():
+            fed[:] = 0                                        # sent means copied
+        eventually(lambda step=step: len(came) == step + 1)
+        lent, number, fetches = came[step]
+        assert lent and number == step
+        assert np.array_equal(fetches[0], b - step) and np.array_equal(fetches[1], a + step)
+        fetches[0][:] = 7                                     # a fetch is the caller's
+    assert all(np.array_equal(fetches[1], a + step) for _, step, fetches in came)
+    for one in (chief, task):
+        one.close()
+        one.join(60)
+    group.close()
+    group.join(60)
+    assert np.array_equal(came[3][2][1], a + 3)               # what was fetched outlives the connection
+    came.clear()
+    del chief, task, one, fetches
+    eventually(lambda: descriptors() == before)
+
+
+def test_the_socket_takes_what_would_make_a_description_too_long(monkeypatch):
+    lender = shared.Lender()
+    monkeypatch.setattr(shared, "MAX_META", 30)
+    head, data = encode_tensor("key", numbers(1)[0], False, SESSION, 1, 3)
+    assert lender.lend(head, [data]) is None
+
+
 @pytest.mark.parametrize("meta, told", [
-    (b"", "described by 0 bytes"), (shared._PLACE.pack(False, 0, 3, 100, 10), "which has never come"),
-    (shared._PLACE.pack(True, 0, 3, 100, 10), "without its descriptor")])
+    (b"", "described by 0 bytes"), (shared._PLACE.pack(False, TENSOR, 0, 3, 100, 10), "which has never come"),
+    (shared._PLACE.pack(True, TENSOR, 0, 3, 100, 10), "without its descriptors")])
 def test_a_damaged_description_is_refused(meta, told):
     tenant = shared.Tenant()
     header = parse_header(encode_tensor("key", None, False, SESSION, 1, 3)[0])._replace(kind=SHARED)
@@ -155,10 +200,11 @@ def test_a_damaged_description_is_refused(meta, told):
 @pytest.mark.parametrize("announced, nbytes, told", [(200, 10, "were announced"), (100, 101, "101 bytes in")])
 def test_memory_is_as_large_as_announced(announced, nbytes, told):
     tenant, memory = shared.Tenant(), shared._Memory(100)
-    tenant._descriptors.append(memory.descriptor)
+    assert memory.descriptor is not None
+    tenant._descriptors += [os.dup(memory.descriptor.number), os.dup(memory.descriptor.number)]
     header = parse_header(encode_tensor("key", None, False, SESSION, 1, 3)[0])._replace(kind=SHARED)
     with pytest.raises(errors.DataLossError, match=told):
-        tenant.frame(Frame(header, shared._PLACE.pack(True, 0, 0, announced, nbytes), None))
+        tenant.frame(Frame(header, shared._PLACE.pack(True, TENSOR, 0, 0, announced, nbytes), None))
     assert not tenant._descriptors
 
 

@@ -82,7 +82,7 @@ class SocketConnection(Connection):
 
     def __init__(self, peer: str, session: int, reader: socket.socket | None, writer: socket.socket | None,
                  pool: BufferPool, leftover: bytes = b"", label: str = "", shares: bool = False) -> None:
-        """`shares`: large tensors that are posted travel in memory that both ends see."""
+        """`shares`: large payloads travel in memory that both ends see, where the socket is one of this host."""
         super().__init__(peer, session)
         self._reader = reader
         self._sockets = [sock for sock in dict.fromkeys((reader, writer)) if sock is not None]

@@ -58,6 +58,8 @@ class Sender:
         self._outbox.join(timeout)
 
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
+        if wait:
+            buffers = self._lent(buffers) or buffers
         try:
             if not self._lock.acquire(blocking=False):
                 if not wait:
@@ -93,10 +95,9 @@ class Sender:
         self._outbox.wait_for_room()
         if self._owner.closed:
             raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
-        if self._lender is not None and len(buffers) == 2 and len(buffers[1]) >= FROM:
-            lent = self._lender.lend(*buffers)
-            if lent is not None:
-                buffers = owner = lent
+        lent = self._lent(buffers)
+        if lent is not None:
+            buffers = owner = lent
         try:
             self._outbox.post(lambda: self._send_at_once(buffers), buffers,
                               self._copied if owner is None else _same, owner)
@@ -106,6 +107,12 @@ class Sender:
                 raise
             raise errors.UnavailableError(f"{self._owner.peer}: the connection broke while sending ({broken}); "
                                           "the task's process may have died") from broken
+
+    def _lent(self, buffers: Sequence[Any]) -> Sequence[Any] | None:
+        """The frame that says where the large payload of `buffers` lies in memory that both ends see; None: as it is."""
+        if self._lender is None or len(buffers) == 1 or sum(map(len, buffers[1:])) < FROM:
+            return None
+        return self._lender.lend(buffers[0], buffers[1:])
 
     def _send_at_once(self, buffers: Sequence[Any]) -> Sequence[Any]:
         """Send what the socket takes without waiting; the buffers that are left."""
@@ -118,8 +125,7 @@ class Sender:
                 for buffer in buffers:
                     self._writer.sendall(buffer)
                 return ()
-            carried = buffers[0].ancillary if isinstance(buffers[0], Carrying) else []
-            sent = self._writer.sendmsg(buffers[:_AT_ONCE], carried, socket.MSG_DONTWAIT)
+            sent = self._writer.sendmsg(buffers[:_AT_ONCE], _carried(buffers[0]), socket.MSG_DONTWAIT)
         except BlockingIOError:
             return buffers
         finally:
@@ -154,22 +160,27 @@ class Sender:
             self._send_all(writer, buffer)
             return
         try:
-            sent = writer.send(buffer, socket.MSG_DONTWAIT)
+            sent = writer.sendmsg([buffer], _carried(buffer), socket.MSG_DONTWAIT)
         except BlockingIOError:
             sent = 0
         if sent < len(buffer):
             release_receiver()                           # never block while the peer may be blocked on us
-            self._send_all(writer, memoryview(buffer)[sent:])
+            self._send_all(writer, memoryview(buffer)[sent:] if sent else buffer)
 
     def _send_all(self, writer: socket.socket, buffer: Any) -> None:
         if isinstance(buffer, Carrying):
-            buffer = memoryview(buffer)[writer.sendmsg([buffer], buffer.ancillary):]
+            buffer = memoryview(buffer)[writer.sendmsg([buffer], _carried(buffer)):]
         if len(buffer) <= PIECE:
             writer.sendall(buffer)
             return
         for start in range(0, len(buffer), PIECE):
             writer.sendall(buffer[start:start + PIECE])
             self._owner.pieces += 1
+
+
+def _carried(buffer: Any) -> list[tuple[int, int, bytes]]:
+    """What travels with a buffer besides its bytes."""
+    return buffer.ancillary if isinstance(buffer, Carrying) else []
 
 
 def _same(buffer: Any) -> Any:

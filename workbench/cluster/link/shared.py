@@ -1,7 +1,12 @@
-"""Large payloads between processes of one host: memory that both see, whose descriptor travels on their Unix socket."""
+"""Large payloads between processes of one host: memory that both see, whose descriptor travels on their Unix socket.
+
+What nobody refers to any more is given back through a pipe, by its number: reading it is ordered after all that the other
+process did before it wrote, on any processor, so that nothing is overwritten under a reader.
+"""
 from __future__ import annotations
 
 import array
+import contextlib
 import mmap
 import os
 import socket
@@ -16,17 +21,19 @@ import numpy as np
 
 from workbench import errors
 from workbench.cluster.link.buffers import class_of
-from workbench.cluster.wire.frames import HEADER, MAGIC, SHARED, TENSOR, VERSION, Frame, Header, parse_header
+from workbench.cluster.wire.frames import HEADER, MAGIC, MAX_META, SHARED, VERSION, Frame, Header, parse_header
 
 __all__ = ["FROM", "Carrying", "Lender", "Tenant", "lends"]
 
 FROM = 1 << 20         # bytes of a payload from which memory that both ends see is cheaper than the way through a socket
 _LIMIT = 1 << 30       # bytes that one connection lends; what does not fit goes through its socket
-_PAGE = 4096           # before the payload: the first byte says whether somebody uses it
-_PLACE = struct.Struct("<?HIQQ")
-"""Is the memory new, flags of the tensor, number and bytes of the memory, bytes of the payload; the tensor's meta follows."""
+_PLACE = struct.Struct("<?BHIQQ")
+"""Is the memory new, kind and flags of the frame, number and bytes of the memory, bytes of the payload; the frame's own meta
+follows."""
 
-_ANCILLARY = socket.CMSG_SPACE(array.array("i").itemsize) if hasattr(socket, "CMSG_SPACE") else 0
+_NUMBER = struct.Struct("<I")
+_NUMBERS = 1 << 16     # bytes that a pipe holds
+_ANCILLARY = socket.CMSG_SPACE(2 * array.array("i").itemsize) if hasattr(socket, "CMSG_SPACE") else 0
 
 
 def lends(sock: socket.socket) -> bool:
@@ -34,36 +41,35 @@ def lends(sock: socket.socket) -> bool:
     return sock.family == socket.AF_UNIX and hasattr(os, "memfd_create")
 
 
-class Carrying(bytes):
-    """Bytes to send with a descriptor, which the receiver gets with the first of them; closed here when they are gone."""
+class Descriptor:
+    """Of an open file, which is closed when nobody refers to this."""
 
-    descriptor = -1
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
+class Carrying(bytes):
+    """Bytes to send with descriptors, which the receiver gets with the first of them."""
+
+    descriptors: tuple[Descriptor, ...] = ()
 
     @property
     def ancillary(self) -> list[tuple[int, int, bytes]]:
-        return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self.descriptor]).tobytes())]
-
-    def __del__(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
+        numbers = array.array("i", [descriptor.number for descriptor in self.descriptors])
+        return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers.tobytes())]
 
 
 class _Memory:
-    """Lent until the tenant has marked it free, and then again. Whoever maps it keeps it, whatever becomes of the others."""
+    """Lent until the tenant gives it back, and then again. Whoever maps it keeps it, whatever becomes of the others."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
-        self.descriptor = os.memfd_create("workbench", os.MFD_CLOEXEC)
-        try:
-            os.ftruncate(self.descriptor, _PAGE + size)
-            self.map = mmap.mmap(self.descriptor, _PAGE + size)
-        except BaseException:
-            os.close(self.descriptor)
-            raise
-
-    @property
-    def free(self) -> bool:
-        return self.map[0] == 0
+        self.size, self.free = size, True
+        self.descriptor: Descriptor | None = Descriptor(os.memfd_create("workbench", os.MFD_CLOEXEC))    # until it was sent
+        os.ftruncate(self.descriptor.number, size)
+        self.map = mmap.mmap(self.descriptor.number, size)
 
 
 class Lender:
@@ -72,40 +78,47 @@ class Lender:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._memory: list[_Memory] = []
+        self._returns: tuple[Descriptor, Descriptor] | None = None       # both ends of a pipe, since something is lent
         self._over = False
 
     def close(self) -> None:
         """Nothing more is lent."""
         with self._lock:
-            self._over = True
+            self._over, self._returns = True, None
             self._memory.clear()
 
-    def lend(self, head: Any, payload: Any) -> Sequence[Any] | None:
-        """The frame to send instead of a tensor's, whose payload may change from now on; None when no memory is to be had."""
-        taken = self._take(class_of(len(payload)))
-        if taken is None:
+    def lend(self, head: Any, payload: Sequence[Any]) -> Sequence[Any] | None:
+        """The frame to send instead of one of `head` and `payload`, which may change from now on; None when no memory is to
+        be had."""
+        header = parse_header(head)
+        if header.meta > MAX_META - _PLACE.size:
+            return None
+        with self._lock:
+            taken, returns = self._take(class_of(header.data)), self._returns
+        if taken is None or returns is None:
             return None
         number, memory = taken
-        np.frombuffer(memory.map, np.uint8, len(payload), _PAGE)[:] = np.frombuffer(payload, np.uint8)
-        header = parse_header(head)
-        new, memory.descriptor, descriptor = memory.descriptor >= 0, -1, memory.descriptor
-        meta = _PLACE.pack(new, header.flags, number, memory.size, len(payload)) + bytes(head[HEADER.size:])
+        room, at = np.frombuffer(memory.map, np.uint8), 0
+        for part in payload:
+            room[at:at + len(part)] = np.frombuffer(part, np.uint8)
+            at += len(part)
+        descriptor, memory.descriptor = memory.descriptor, None
+        meta = b"".join((_PLACE.pack(descriptor is not None, header.kind, header.flags, number, memory.size, header.data),
+                         head[HEADER.size:]))
         frame = HEADER.pack(MAGIC, VERSION, SHARED, 0, header.session, header.epoch, len(meta), header.step, 0) + meta
-        if not new:
+        if descriptor is None:
             return [frame]
         carrying = Carrying(frame)
-        carrying.descriptor = descriptor
+        carrying.descriptors = descriptor, returns[1]
         return [carrying]
 
     def _take(self, size: int) -> tuple[int, _Memory] | None:
         """Memory of `size` bytes, marked as used, and its number; it replaces some that nobody uses when there is too much."""
-        with self._lock:
-            if self._over:
-                return None
-            for number, memory in enumerate(self._memory):
-                if memory.size == size and memory.free:
-                    memory.map[0] = 1
-                    return number, memory
+        if self._over:
+            return None
+        self._look_back()
+        number = next((n for n, memory in enumerate(self._memory) if memory.size == size and memory.free), None)
+        if number is None:
             number, others = len(self._memory), sum(memory.size for memory in self._memory)
             if others + size > _LIMIT:
                 idle = [n for n, memory in enumerate(self._memory) if memory.free and others - memory.size + size <= _LIMIT]
@@ -113,11 +126,28 @@ class Lender:
                     return None
                 number = idle[0]
             try:
+                self._returns = self._returns or _pipe()
                 self._memory[number:number + 1] = [_Memory(size)]
             except OSError:
                 return None
-            self._memory[number].map[0] = 1
-            return number, self._memory[number]
+        self._memory[number].free = False
+        return number, self._memory[number]
+
+    def _look_back(self) -> None:
+        """What was given back is free."""
+        if self._returns is None:
+            return
+        try:
+            found = os.read(self._returns[0].number, _NUMBERS)
+        except BlockingIOError:
+            return
+        for number, in _NUMBER.iter_unpack(found):
+            self._memory[number].free = True
+
+
+def _pipe() -> tuple[Descriptor, Descriptor]:
+    reads, writes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    return Descriptor(reads), Descriptor(writes)
 
 
 class Tenant:
@@ -126,6 +156,7 @@ class Tenant:
     def __init__(self) -> None:
         self._descriptors: deque[int] = deque()
         self._maps: dict[int, mmap.mmap] = {}
+        self._back: Descriptor | None = None
 
     def receive(self, sock: socket.socket, view: memoryview, flags: int = 0) -> int:
         """As `sock.recv_into`."""
@@ -136,41 +167,44 @@ class Tenant:
         return got
 
     def frame(self, frame: Frame) -> Frame:
-        """The tensor's frame that a frame of kind SHARED stands for; its data are the memory itself."""
+        """The frame that one of kind SHARED stands for; its data are the memory itself."""
         header, meta, _ = frame
         if len(meta) < _PLACE.size:
             raise errors.DataLossError(f"frame: shared memory is described by {len(meta)} bytes, at least {_PLACE.size} are "
                                        "needed; the stream is damaged")
-        new, flags, number, size, nbytes = _PLACE.unpack_from(meta)
+        new, kind, flags, number, size, nbytes = _PLACE.unpack_from(meta)
         if new:
             self._maps[number] = self._map(size)
         memory = self._maps.get(number)
-        if memory is None or nbytes > len(memory) - _PAGE:
+        if memory is None or self._back is None or nbytes > len(memory):
             raise errors.DataLossError(f"frame: {nbytes} bytes in shared memory {number}, which has "
-                                       f"{len(memory) - _PAGE if memory else 'never come'}; the stream is damaged")
-        data = np.frombuffer(memory, np.uint8, nbytes, _PAGE)
-        weakref.finalize(data, memory.__setitem__, 0, 0).atexit = False
+                                       f"{len(memory) if memory else 'never come'}; the stream is damaged")
+        data = np.frombuffer(memory, np.uint8, nbytes)
+        weakref.finalize(data, _give_back, self._back, number).atexit = False
         rest = meta[_PLACE.size:]
-        return Frame(Header(TENSOR, flags, header.session, header.epoch, len(rest), header.step, nbytes), rest, data)
+        return Frame(Header(kind, flags, header.session, header.epoch, len(rest), header.step, nbytes), rest, data)
 
     def _map(self, size: int) -> mmap.mmap:
-        if not self._descriptors:
-            raise errors.DataLossError("frame: new shared memory came without its descriptor; the stream is damaged")
-        descriptor = self._descriptors.popleft()
+        if len(self._descriptors) < 2:
+            raise errors.DataLossError("frame: new shared memory came without its descriptors; the stream is damaged")
+        memory, self._back = Descriptor(self._descriptors.popleft()), Descriptor(self._descriptors.popleft())
         try:
-            have = os.fstat(descriptor).st_size
-            if have != _PAGE + size:
-                raise errors.DataLossError(f"frame: shared memory has {have} bytes, {_PAGE + size} were announced; the stream "
-                                           "is damaged")
-            return mmap.mmap(descriptor, _PAGE + size)
+            have = os.fstat(memory.number).st_size
+            if have != size:
+                raise errors.DataLossError(f"frame: shared memory has {have} bytes, {size} were announced; the stream is "
+                                           "damaged")
+            return mmap.mmap(memory.number, size)
         except OSError as problem:
             raise errors.DataLossError(f"frame: shared memory cannot be mapped ({problem}); the stream is damaged, or memory "
                                        "is short") from problem
-        finally:
-            os.close(descriptor)
 
     def close(self) -> None:
         """Nothing more comes; memory that somebody still refers to stays for them."""
         self._maps.clear()
         while self._descriptors:
             os.close(self._descriptors.popleft())
+
+
+def _give_back(back: Descriptor, number: int) -> None:
+    with contextlib.suppress(OSError):                   # the lender is gone, and with it the need
+        os.write(back.number, _NUMBER.pack(number))

@@ -167,8 +167,7 @@ async def _connect(rpc: Any, address: str, hello: Hello, pool: BufferPool, key: 
 
 
 def _outgoing(hello: Hello, sock: socket.socket, pool: BufferPool, leftover: bytes, label: str) -> Connection:
-    return SocketConnection(hello.task, hello.session, sock if hello.duplex else None, sock, pool, leftover, label,
-                            not hello.duplex)
+    return SocketConnection(hello.task, hello.session, sock if hello.duplex else None, sock, pool, leftover, label, shares=True)
 
 
 async def _ask(rpc: Any, address: str, hello: Hello, link: str, part: str, key: bytes) -> tuple[Any, dict[str, Any]]:
@@ -276,7 +275,7 @@ class Acceptor:
 
     def _incoming(self, hello: Hello, sock: socket.socket, leftover: bytes, label: str) -> Connection:
         writer = sock if hello.duplex else None
-        return SocketConnection(hello.source, hello.session, sock, writer, self.pool, leftover, label, not hello.duplex)
+        return SocketConnection(hello.source, hello.session, sock, writer, self.pool, leftover, label, shares=True)
 
     async def _accept_tls(self, comm: Any, hello: Hello, link: str, part: str, label: str) -> Connection | None:
         await comm.write({"how": "tls"})
