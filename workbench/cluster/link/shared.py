@@ -33,6 +33,7 @@ follows."""
 
 _NUMBER = struct.Struct("<I")
 _NUMBERS = 1 << 16     # bytes that a pipe holds
+_CLOSED_IN_OTHERS = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))      # a plain number: unions of flags make new objects
 _ANCILLARY = socket.CMSG_SPACE(2 * array.array("i").itemsize) if hasattr(socket, "CMSG_SPACE") else 0
 
 
@@ -160,7 +161,7 @@ class Tenant:
 
     def receive(self, sock: socket.socket, view: memoryview, flags: int = 0) -> int:
         """As `sock.recv_into`."""
-        got, found, _, _ = sock.recvmsg_into([view], _ANCILLARY, flags | socket.MSG_CMSG_CLOEXEC)
+        got, found, _, _ = sock.recvmsg_into([view], _ANCILLARY, flags | _CLOSED_IN_OTHERS)
         for level, kind, data in found:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 self._descriptors.extend(array.array("i", data))
