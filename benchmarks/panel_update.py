@@ -23,7 +23,7 @@ from workbench.viz.views import VIEWS
 from workbench.widgets.peer import Peer
 from workbench.widgets.wire import size
 
-UPDATES, STEPS = 60, 2      # updates measured, and new steps in each: twenty steps a second
+UPDATES, STEPS, RATE = 60, 2, 20      # updates measured, new steps in each, and steps a second, one after the other
 
 
 def step(journal: Journal, number: int, start: float, workers: int, servers: int = 4) -> None:
@@ -64,8 +64,9 @@ def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float
         peer.watcher.watch(dict.fromkeys(topics))
     looks, tells, sizes, number = [], [], [], 0
     for _ in range(UPDATES):
-        for _ in range(STEPS):
-            step(journal, number, time.perf_counter() - 1.0, workers)
+        now = time.perf_counter()
+        for i in range(STEPS):
+            step(journal, number, now - 1.0 + i / RATE, workers)
             number += 1
         began = time.thread_time()
         hub.look()

@@ -112,8 +112,8 @@ LAYERS = (
     ("saved models", "formats.saved_model"),
     ("exported models", "formats.exporting"),
     ("formats", "formats"),
-    ("accounts of a run", "viz.accounting viz.names viz.stretches viz.waiting viz.window viz.verdict viz.books viz.reader "
-                          "viz.palette viz.units"),
+    ("accounts of a run", "viz.accounting viz.ledger viz.names viz.stretches viz.waiting viz.window viz.verdict viz.books "
+                          "viz.reader viz.palette viz.slices viz.units"),
     ("cluster", "cluster.*"),
     ("views", "viz.*"),
     ("widgets and files", "widgets.* io.*"),

@@ -7,13 +7,14 @@ import pytest
 
 from tests.viz.scenarios import Plant, run, task
 from workbench.core.trace import Span
-from workbench.viz.accounting import REMEMBERED, Accounting, drain
+from workbench.viz.accounting import REMEMBERED, Accounting
+from workbench.viz.ledger import Ledger, Root
 from workbench.viz.names import Names
+from workbench.viz.slices import drain
 from workbench.viz.step_view import StepTimes
 from workbench.viz.stretches import WAIT, WORK, Stretches
 from workbench.viz.verdict import judge, regular
-from workbench.viz.waiting import Account, Grid, Root
-from workbench.viz.window import Digest
+from workbench.viz.waiting import Grid, painted
 
 pytestmark = pytest.mark.tiny
 W0, W1, W2, PS = "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2", "/job:ps/task:0"
@@ -138,9 +139,9 @@ def looked_at(workers: int) -> tuple[int, int]:
     own = Stretches(*map(np.array, zip(*rows)))
     grid = Grid(0.0, 10.0, np.array([*who, ps]), own, names)
     drain(grid.follow())
-    accounts = [Account(names.texts[one], 10.0) for one in (*who, ps)]
-    drain(grid.fill(accounts, own))
-    assert accounts[0].wait == pytest.approx(6) and accounts[0].waits[Root(server, "work")] == pytest.approx(2)
+    nothing = np.zeros(len(who) + 1)
+    first = drain(grid.fill(own, len(nothing), nothing, nothing)).accounts[task("worker", 0)]
+    assert first.wait == pytest.approx(6) and first.waits[Root(server, "work")] == pytest.approx(2)
     return grid.looked, len(rows)
 
 
@@ -150,10 +151,22 @@ def test_following_who_waits_for_whom_looks_at_what_happened_not_at_every_moment
         assert looked < 12 * spans, workers      # cells of all tasks at all moments would be 3 * workers * spans
 
 
+def test_of_stretches_upon_each_other_the_last_one_counts():
+    """As painting one after the other shows it."""
+    random = np.random.default_rng(3)
+    for count in (1, 2, 7, 64, 333):
+        firsts, lasts = np.sort(random.integers(0, count + 1, (2, 3 * count)), 0)
+        plain = np.full(count, -1)
+        for number, (first, last) in enumerate(zip(firsts.tolist(), lasts.tolist())):
+            plain[first:last] = number
+        assert painted(firsts, lasts, count).tolist() == plain.tolist()
+    assert painted(np.empty(0, np.int64), np.empty(0, np.int64), 3).tolist() == [-1, -1, -1]
+
+
 def test_each_step_is_taken_apart_once_however_many_verdicts_look_at_it(monkeypatch):
     made = []
-    begin = Digest.__init__
-    monkeypatch.setattr(Digest, "__init__", lambda self, accounts: (made.append(1), begin(self, accounts))[1])
+    begin = Ledger.__init__
+    monkeypatch.setattr(Ledger, "__init__", lambda self, *columns: (made.append(1), begin(self, *columns))[1])
     accounting = Accounting()
     for number in range(20):
         accounting.feed([span("segment", who, number, number + 0.5, step=number) for who in (W0, W1)])

@@ -293,7 +293,7 @@ def test_a_verdict_over_many_tasks_is_made_in_slices(monkeypatch):
     looks = 0
     while (update := page.look()) is None or "work" not in update.topics:
         looks += 1
-    assert looks > 64
+    assert looks > 10
 
 
 def test_a_step_is_sampled_with_all_of_its_spans_or_not_at_all(monkeypatch):

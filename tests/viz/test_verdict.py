@@ -8,8 +8,8 @@ import pytest
 from tests.viz.scenarios import SCENARIOS, Plant, run, task
 from workbench.core.trace import Span
 from workbench.viz.accounting import Accounting
+from workbench.viz.ledger import Root
 from workbench.viz.verdict import NOTICEABLE, judge
-from workbench.viz.waiting import Root
 from workbench.viz.window import Window
 
 
@@ -30,7 +30,7 @@ def test_whom_a_task_waits_for_most_is_found_in_all_of_its_steps_however_many_ar
     slow = {(task("ps", 0), task("worker", 5)): 9.0}
     accounting.feed(run(Plant(workers=8, steps=12, work={task("worker", 3): 2.0}, links=slow)))
     steps = accounting.settle(everything=True)
-    window = Window([step.digest for step in steps])
+    window = Window([step.ledger for step in steps])
     counted = window.present.copy()
     counted[::2, window.place[task("worker", 1)]] = False
     counted[:, window.place[task("worker", 2)]] = False

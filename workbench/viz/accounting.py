@@ -17,22 +17,19 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.core.trace import Span, run_of
+from workbench.viz.ledger import Account, Ledger
 from workbench.viz.names import Names
+from workbench.viz.slices import Slices, drain
 from workbench.viz.stretches import FEEDS, WAIT, Stretches, Told, tell
-from workbench.viz.waiting import Account, Grid, Root
-from workbench.viz.window import Digest
+from workbench.viz.waiting import Grid
 
-__all__ = ["Account", "Accounting", "Root", "Slices", "Step", "drain"]
-
-T = TypeVar("T")
-Slices = Generator[None, None, T]  # work that pauses now and then, so that no update of a screen takes long
+__all__ = ["Accounting", "Step"]
 
 KEPT = 200  # accounted steps
 PENDING = 2000  # steps whose spans are still coming
@@ -51,20 +48,17 @@ class Step:
     number: int
     start: float
     end: float
-    accounts: dict[str, Account]
+    ledger: Ledger
     gap: float = 0.0  # seconds since the step before it, 0 when that was not recorded
-    _digest: Digest | None = field(default=None, repr=False, compare=False)
 
     @property
     def whole(self) -> float:
         return self.end - self.start
 
     @property
-    def digest(self) -> Digest:
-        """What a verdict asks of it."""
-        if self._digest is None:
-            self._digest = Digest(self.accounts)
-        return self._digest
+    def accounts(self) -> dict[str, Account]:
+        """Task -> its account."""
+        return self.ledger.accounts
 
 
 class _Open:
@@ -187,12 +181,14 @@ class Accounting:
         self._past += steps
         self._ends += [step.end for step in steps]
 
-    def _during(self, start: float, end: float) -> Stretches:
-        """What is known of the time between two moments, of whatever step."""
-        first = bisect_right(self._ends, start)
-        near = [step.told(self._names).own for step in self._past[first:first + OVERLAPPING] if step.start < end]
-        found = Stretches(*map(np.concatenate, zip(*near)))
-        return found.only((found.end > start) & (found.start < end))
+    def _during(self, opened: _Open, own: Stretches) -> Stretches:
+        """What is known of the time of a step: its `own`, and what others did meanwhile."""
+        first = bisect_right(self._ends, opened.start)
+        near = [step for step in self._past[first:first + OVERLAPPING] if step.start < opened.end]
+        if near == [opened]:
+            return own
+        found = Stretches(*map(np.concatenate, zip(*(step.told(self._names).own for step in near))))
+        return found.only((found.end > opened.start) & (found.start < opened.end))
 
     @property
     def waiting(self) -> int:
@@ -204,23 +200,17 @@ class Accounting:
         return now - self._fed > SETTLED or (not self.count and abs(now - self._newest) > SETTLED)
 
     # one step
-    def _accounts(self, opened: _Open) -> Slices[dict[str, Account]]:
-        lone = _lone(opened)
+    def _accounts(self, opened: _Open) -> Slices[Ledger]:
+        lone = _lone(opened, self._names)
         if lone is not None:
-            return {lone.task: lone}
+            return lone
         told = opened.told(self._names)
         yield
         others = told.own.other[told.own.kind == WAIT]
         reached = np.concatenate([told.tasks, np.setdiff1d(others, told.tasks)])  # its tasks, and whom they wait for
-        grid = Grid(opened.start, opened.end, reached, self._during(opened.start, opened.end), self._names)
+        grid = Grid(opened.start, opened.end, reached, self._during(opened, told.own), self._names)
         yield from grid.follow()
-        made = [Account(self._names.texts[task], opened.end - opened.start) for task in told.tasks.tolist()]
-        yield from grid.fill(made, told.own)
-        for account, pieces, scattered in zip(made, told.pieces.tolist(), told.scattered.tolist()):
-            moved = min(scattered, account.uncovered)  # turns of a loop that were summed up, not recorded one by one
-            account.pieces = pieces
-            account.work, account.uncovered = account.work + moved, account.uncovered - moved
-        return {account.task: account for account in made}
+        return (yield from grid.fill(told.own, len(told.tasks), told.pieces, told.scattered))
 
 
 def _evenly(steps: Sequence[_Open], stride: int) -> set[int]:
@@ -240,7 +230,7 @@ def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:
             or any(start < opened.end and opened.start < end for start, end in spans)]
 
 
-def _lone(opened: _Open) -> Account | None:
+def _lone(opened: _Open, names: Names) -> Ledger | None:
     """The account of one task that only works, with nobody to wait for; None of any other step."""
     if len(opened.tasks) > 1 or any(span.detail in FEEDS or span.turns != 1 or span.kind not in (*_RUNS, "step")
                                     for span in opened.spans):
@@ -254,18 +244,9 @@ def _lone(opened: _Open) -> Account | None:
             covered += span.end - max(span.start, until)
             until = span.end
     whole = opened.end - opened.start
-    return Account(opened.spans[0].task, whole, work=covered, uncovered=whole - covered, pieces=len(runs) or len(work))
+    parts = np.array([[covered, 0.0, 0.0, 0.0, whole - covered, whole, len(runs) or len(work)]])
+    return Ledger(names, names.column([opened.spans[0].task]), parts)
 
 
 def _start(span: Span) -> float:
     return span.start
-
-
-def drain(work: Slices[T]) -> T:
-    """The result of work that is done in slices, done at once."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as done:
-            result: T = done.value
-            return result

@@ -8,8 +8,9 @@ import time
 import numpy as np
 
 from workbench.core.trace import Journal, Span
-from workbench.viz.accounting import Accounting, Slices, Step
+from workbench.viz.accounting import Accounting, Step
 from workbench.viz.reader import CATCH_UP, Batch, Reader, Shared, per_journal
+from workbench.viz.slices import Slices
 from workbench.viz.verdict import UNKNOWN, Summary, judging, regular
 
 __all__ = ["Books", "Sample", "books_of"]

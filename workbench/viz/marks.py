@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +21,6 @@ MOST = 1200  # marks of one picture: beyond, what counts as one pixel gets wider
 TRACKS = ("work", "transfer", "wait", "system")
 _KIND = {"op": 0, "segment": 0, "send": 1, "recv": 1, "wait": 3, "queue": 3}
 _TRACK = (0, 1, 2, 2, 3)  # of a kind; input is waited for
-
-_SORTED_BY = attrgetter("kind", "task", "device", "thread", "detail")
 
 Row = tuple[str, str, str, int]  # task, track, device, thread
 
@@ -50,39 +48,40 @@ class Marks:
     names: list[str]
 
 
-def _kind(span: Span) -> int:
-    return 2 if span.detail in FEEDS else _KIND.get(span.kind, 4)
+_PLACE = itemgetter(*map(Span._fields.index, ("kind", "task", "device", "thread", "detail")))  # by their places: of all spans
 
 
-def _row(task: str, kind: int, device: str, thread: int) -> Row:
-    """Work by device and thread; transfers and waiting of a task on a row each."""
-    track = TRACKS[_TRACK[kind]]
-    return (task, track, device, thread) if track == "work" else (task, track, "", 0)
-
-
-def _part(span: Span, kind: int, start: float, end: float) -> Part:
-    return Part(_row(span.task, kind, span.device, span.thread), kind, start, end, span.name)
+@functools.lru_cache(1 << 14)  # the same ones come in every step
+def _placed(kind: str, task: str, device: str, thread: int, detail: str) -> tuple[int, Row, Row]:
+    """What a span is, the row that it lies on, and the one where it waits; tasks wait and transfer on a row each."""
+    number = 2 if detail in FEEDS else _KIND.get(kind, 4)
+    track = TRACKS[_TRACK[number]]
+    return number, (task, track, device, thread) if track == "work" else (task, track, "", 0), (task, "wait", "", 0)
 
 
 def parts_of(spans: Iterable[Span], sent: Mapping[str, float]) -> list[Part]:
     """What spans say: a receive waits until its message is sent (message -> when, as far as known), then it transfers."""
     parts = []
     for span in spans:
-        leaves = min(sent.get(span.message, span.start), span.end) if span.kind == "recv" else span.start
-        if leaves > span.start:
-            parts.append(_part(span, 3, span.start, leaves))
-        parts.append(_part(span, _kind(span), max(span.start, leaves), span.end))
+        kind, row, waiting = _placed(*_PLACE(span))
+        start, end = span.start, span.end
+        if span.kind == "recv":
+            leaves = min(sent.get(span.message, start), end)
+            if leaves > start:
+                parts.append(Part(waiting, 3, start, leaves, span.name))
+                start = leaves
+        parts.append(Part(row, kind, start, end, span.name))
     return parts
 
 
 def rows_of(spans: Iterable[Span]) -> frozenset[Row]:
     """The rows that spans lie on; a receive waits and transfers."""
     found = set()
-    for kind, task, device, thread, detail in set(map(_SORTED_BY, spans)):
-        number = 2 if detail in FEEDS else _KIND.get(kind, 4)
-        found.add(_row(task, number, device, thread))
-        if kind == "recv":
-            found.add(_row(task, 3, device, thread))
+    for at in set(map(_PLACE, spans)):
+        _, row, waiting = _placed(*at)
+        found.add(row)
+        if at[0] == "recv":
+            found.add(waiting)
     return frozenset(found)
 
 

@@ -24,6 +24,7 @@ class Names:
 
     def column(self, texts: list[str]) -> np.ndarray:
         """The numbers of many texts that are few different ones."""
-        for text in set(texts) - self.numbers.keys():
-            self.number(text)
+        for text in dict.fromkeys(texts):  # as they come: what is equal is ordered by number, in every process alike
+            if text not in self.numbers:
+                self.number(text)
         return np.fromiter(map(self.numbers.__getitem__, texts), np.int64, len(texts))

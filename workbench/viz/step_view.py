@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from workbench.viz.accounting import Step
+from workbench.viz.ledger import PARTS
 from workbench.viz.palette import color_of, device_order
 from workbench.viz.schema import Cut, StepView, TaskSteps
 
@@ -27,7 +28,7 @@ class _Lines:
     run: str
     tasks: dict[str, deque[tuple[float, int, float, int]]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
-    pieces: dict[str, int] = field(default_factory=dict)
+    pieces: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -71,12 +72,14 @@ class StepTimes:
             self._cut(step)
             lines = self._lines.setdefault(step.executable, _Lines(step.run))
             self._serial += 1
-            for task, account in step.accounts.items():
+            tasks, parts = step.ledger.tasks.tolist(), step.ledger.parts
+            work, pieces = (parts[:, PARTS.index(name)].tolist() for name in ("work", "pieces"))
+            for task, seconds, count in zip(map(step.ledger.names.texts.__getitem__, tasks), work, pieces):
                 if task not in lines.tasks:
                     lines.tasks[task] = deque(maxlen=self._window)
-                lines.tasks[task].append((step.end, step.number, 1e3 * account.work, self._serial))
+                lines.tasks[task].append((step.end, step.number, 1e3 * seconds, self._serial))
                 lines.counts[task] += 1
-                lines.pieces[task] = max(lines.pieces.get(task, 0), account.pieces)
+                lines.pieces[task] = max(lines.pieces.get(task, 0), count)
         return seen
 
     def _cut(self, step: Step) -> None:
@@ -96,7 +99,7 @@ class StepTimes:
         A task that only lends a hand in the steps of others (it has less than half of their pieces) is shown by its own.
         """
         chosen = [self._lines[name] for name in executables if name in self._lines]
-        most: dict[str, int] = {}
+        most: dict[str, float] = {}
         for lines in chosen:
             for task, pieces in lines.pieces.items():
                 most[task] = max(most.get(task, 0), pieces)

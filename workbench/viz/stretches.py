@@ -68,6 +68,7 @@ class _Teller:
         self._names, self._spans = names, spans
         self._start, self._end = batch.start, batch.end
         self._task, self._details = names.column(batch.texts("task")), batch.texts("detail")
+        self._messages = batch.texts("message")
         self.tasks, self.rows = np.unique(self._task, return_inverse=True)
         self.kind = np.fromiter(map(_KINDS.get, batch.texts("kind"), repeat(_OTHER)), np.int64, len(spans))
         self.turns = batch.numbers("turns", np.int64)
@@ -99,15 +100,16 @@ class _Teller:
     def _moved(self) -> list[Stretches]:
         """A receive waits until its message is sent, from then on it transfers; a sender transfers."""
         sends, receives = np.flatnonzero(self.kind == _SEND), np.flatnonzero(self.kind == _RECV)
-        sent = {span.message: span.start for i in sends.tolist() if (span := self._spans[i]).message}
-        messages = [self._spans[i].message for i in receives.tolist()]
+        messages = [self._messages[i] for i in receives.tolist()]
+        sent = dict(zip([self._messages[i] for i in sends.tolist()], self._start[sends].tolist()))
+        sent.pop("", None)
         known = np.fromiter(map(sent.get, messages, repeat(np.inf)), float, len(messages))
         leaves = np.minimum(np.maximum(known, self._start[receives]), self._end[receives])
-        links = [self._link(i) for i in receives.tolist()]
+        links = self._links(receives)
         came = self._stretches(receives, TRANSFER, self._names.column(links))._replace(start=leaves)
         waits = self._stretches(receives, WAIT, self._names.column([link.partition("|")[0] for link in links]))
         waits = waits._replace(end=leaves).only(leaves > waits.start)
-        return [waits, self._stretches(sends, TRANSFER, self._names.column([self._link(i) for i in sends.tolist()])), came]
+        return [waits, self._stretches(sends, TRANSFER, self._names.column(self._links(sends))), came]
 
     def _waited(self, at: np.ndarray, final: int) -> Stretches:
         whom = [detail if (detail := self._details[i]).startswith("/job:") else self._names.texts[final] for i in at.tolist()]
@@ -127,10 +129,11 @@ class _Teller:
         count = int(early.sum())
         return Stretches(self.tasks[early], last[early], np.full(count, until), np.full(count, WAIT), np.full(count, final))
 
-    def _link(self, i: int) -> str:
-        """"source task|target task" of a message."""
-        span = self._spans[i]
-        return _ends(span.message.partition("|")[2]) or f"{span.task}|{span.task}"
+    def _links(self, at: np.ndarray) -> list[str]:
+        """"source task|target task" of each message."""
+        links = map(_ends, [self._messages[i].partition("|")[2] for i in at.tolist()])
+        texts = self._names.texts
+        return [link or f"{texts[task]}|{texts[task]}" for link, task in zip(links, self._task[at].tolist())]
 
 
 @lru_cache(1 << 14)  # the same messages come in every step

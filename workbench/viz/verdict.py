@@ -15,10 +15,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from workbench.viz.accounting import Accounting, Root, Slices, Step, drain
+from workbench.viz.accounting import Accounting, Step
+from workbench.viz.ledger import PARTS, Root
+from workbench.viz.names import Names
 from workbench.viz.palette import device_order, short_task
+from workbench.viz.slices import Slices, drain
 from workbench.viz.units import ms
-from workbench.viz.window import PARTS, Window, middles, typical, typicals
+from workbench.viz.window import Window, middles, typical, typicals
 
 __all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "judge", "judging", "regular"]
 
@@ -27,6 +30,7 @@ BETWEEN = "between steps"  # the input that no span names
 NOTICEABLE = 0.05  # part of a step from which something is worth a word
 WINDOW = 40  # newest steps that count, fewer where there are many tasks:
 LOOKED_AT = 2500  # accounts that one verdict reads, at least 8 steps of each task
+SLICE = 32  # rows between two pauses
 
 
 @dataclass(slots=True)
@@ -99,13 +103,13 @@ def judge(accounting: Accounting, run: str | None = None) -> Summary:
 
 def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
     """The newest steps of `run`, of the run that stepped last when None. Yields now and then."""
-    steps = [step for step in accounting.steps if step.accounts]
+    steps = list(accounting.steps)
     if not steps:
         return UNKNOWN
     run = steps[-1].run if run is None or all(step.run != run for step in steps) else run
     groups = _replicas([step for step in steps if step.run == run])
     everything = [step for group in groups for step in group]
-    window = Window([step.digest for step in everything])
+    window = Window([step.ledger for step in everything])
     yield
     suspects = yield from _suspects(groups, window)
     found = sorted(suspects, key=lambda f: -f.seconds)
@@ -114,7 +118,7 @@ def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
     for one in found:
         if one.kind in ("worker", "server", "still"):
             costs[one.subject] = max(costs[one.subject], min(1.0, one.seconds / whole))
-    rows = yield from _rows(everything, window, costs, len(groups) > 1)
+    rows = yield from _rows(window, costs, len(groups) > 1)
     return Summary(_verdict(found, whole, rows), rows, 1e3 * whole, run, max(step.end for step in everything))
 
 
@@ -128,7 +132,7 @@ def _replicas(steps: Sequence[Step]) -> list[list[Step]]:
     by_executable: dict[str, list[Step]] = defaultdict(list)
     for step in steps:
         by_executable[step.executable].append(step)
-    window = max(8, min(WINDOW, LOOKED_AT // max((len(step.accounts) for step in steps), default=1)))
+    window = max(8, min(WINDOW, LOOKED_AT // max((len(step.ledger.tasks) for step in steps), default=1)))
     most = max(map(len, by_executable.values()), default=0)
     # As steps usually are: a first one, which compiles, must not make those of another replica look like nothing.
     weight = {name: len(group) * typical([s.whole for s in group]) for name, group in by_executable.items()}
@@ -155,55 +159,57 @@ def _blamed(window: Window) -> Slices[list[_Found]]:
     In a step only the one who takes longest can be charged, and with no more than its lead over the second.
     """
     found = yield from _servers(window)
-    found += yield from _links(window)
+    found += _links(window)
+    yield
     workers = window.workers
     if len(workers) < 2:
         return found
     for kind, part, name in (("work", "work", "worker"), ("still", "uncovered", "still")):
-        charged: dict[str, list[float]] = defaultdict(list)
-        for number in range(len(window.steps)):
-            first, seconds = _lead(window, number, kind, part)
-            charged[first].append(seconds)
-        yield
-        medians = window.medians(part)
-        for worker, leads in charged.items():
+        medians = window.middle[window.working, PARTS.index(part)]
+        for worker, leads in _leads(window, kind, part).items():
             missing = [0.0] * (len(window.steps) - len(leads))      # of the steps in which another one was last
-            usual = statistics.median(medians[w] for w in workers if w != worker)
-            found.append(_Found(name, worker, typical([*leads, *missing]), medians[worker], usual))
+            usual = float(middles(np.delete(medians, worker)))
+            found.append(_Found(name, workers[worker], typical([*leads, *missing]), float(medians[worker]), usual))
         yield
     return found
 
 
-def _lead(window: Window, number: int, kind: str, part: str) -> tuple[str, float]:
-    """(the worker with most of `kind`, seconds that the others waited for what it has more than the second)."""
-    own = window.part(part)[number, [window.place[w] for w in window.workers]]
-    order = np.argsort(np.nan_to_num(own, nan=-1.0), kind="stable")
-    first, second = window.workers[order[-1]], own[order[-2]]
-    if np.isnan(second):
-        return window.workers[0], 0.0
-    waited = max(window.waited(number, Root(first, kind)), default=0.0)
-    return first, max(0.0, min(float(own[order[-1]] - second), waited))
+def _leads(window: Window, kind: str, part: str) -> dict[int, list[float]]:
+    """The number of the worker with most of `kind` in a step -> seconds, of each such step, that the others waited for what
+    it has more than the second."""
+    own = window.part(part)[:, window.working]
+    order = np.argsort(np.nan_to_num(own, nan=-1.0), 1, kind="stable")
+    found: dict[int, list[float]] = {}
+    for first in np.unique(order[:, -1]).tolist():
+        steps = np.flatnonzero(order[:, -1] == first)
+        leads = own[steps, first] - own[steps, order[steps, -2]]  # nothing (NaN) where there is no second
+        waited = np.nan_to_num(window.waited(Root(window.workers[first], kind))[steps]).max(1)
+        found[first] = np.nan_to_num(np.maximum(0.0, np.minimum(leads, waited))).tolist()
+    return found
 
 
-def _links(window: Window) -> Slices[list[_Found]]:
-    """Links that take longer than the ones between the same jobs do."""
-    links, taken = window.by_name([step.links for step in window.steps])
-    own, medians = typicals(taken).tolist(), middles(taken).tolist()
-    yield
-    groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for link, median in zip(links, medians):
-        groups[_jobs(link)].append(median)
-    usual = {jobs: statistics.median_low(group) for jobs, group in groups.items() if len(group) > 1}
-    yield
-    names, held_up = window.by_name([step.held_up for step in window.steps])
-    charged = dict(zip(names, typicals(held_up).tolist()))
-    return [_Found("link", link, max(0.0, min(charged[link], seconds - peers)), seconds, peers)
-            for link, seconds in zip(links, own) if (peers := usual.get(_jobs(link))) is not None]
+def _links(window: Window) -> list[_Found]:
+    """The link that costs most of those that take longer than the ones between the same jobs do."""
+    links, taken = window.side_by_side([step.received for step in window.steps])
+    texts, numbers = [window.names.texts[link] for link in links.tolist()], Names()
+    jobs = numbers.column([_jobs(link) for link in texts])
+    own, medians, usual = typicals(taken), middles(taken), np.full(len(links), np.nan)
+    for number in range(len(numbers.texts)):
+        group = np.flatnonzero(jobs == number)
+        if len(group) > 1:
+            usual[group] = np.sort(medians[group])[(len(group) - 1) // 2]
+    others, held_up = window.side_by_side([step.held_up for step in window.steps])
+    charged = typicals(held_up)[np.searchsorted(others, links)]
+    seconds = np.maximum(0.0, np.minimum(charged, own - usual))
+    if np.isnan(seconds).all():
+        return []
+    worst = int(np.nanargmax(seconds))
+    return [_Found("link", texts[worst], float(seconds[worst]), float(own[worst]), float(usual[worst]))]
 
 
 @lru_cache(1 << 14)
-def _jobs(link: str) -> tuple[str, ...]:
-    return tuple(device_order(end)[0] for end in link.split("|"))
+def _jobs(link: str) -> str:
+    return "|".join(device_order(end)[0] for end in link.split("|"))
 
 
 # any steps
@@ -219,8 +225,7 @@ def _servers(window: Window) -> Slices[list[_Found]]:
     spared = np.maximum(0.0, work - others[:, None])
     found = []
     for server, own, less in zip(servers, work.T.tolist(), spared.T.tolist()):
-        waits = (window.waited(number, Root(server, "work")) for number in range(len(window.steps)))
-        half = typical(statistics.median(each) if each else 0.0 for each in waits)
+        half = typical(middles(window.waited(Root(server, "work")).T).tolist())
         share = typical(less) / typical(own) if typical(own) > 0 else 0.0
         found.append(_Found("server", server, half * share, typical(own), 0.0))
         yield
@@ -231,12 +236,8 @@ def _input(steps: Sequence[Step]) -> list[_Found]:
     """What the steps wait for their data: in a queue or dataset, or in the program between two steps."""
     sums: dict[str, list[float]] = defaultdict(list)
     for step in steps:
-        most: dict[str, float] = defaultdict(float)
-        for account in step.accounts.values():
-            for name, seconds in account.inputs.items():
-                most[name] = max(most[name], seconds)
-        for name, seconds in most.items():
-            sums[name].append(seconds)
+        for _, name, seconds in step.ledger.inputs.largest().each():
+            sums[step.ledger.names.texts[name]].append(seconds)
     found = [_Found("input", name, typical(each), typical(each), 0.0) for name, each in sums.items()]
     gaps = [step.gap for step in steps if step.gap > 0]
     if 10 * len(gaps) >= len(steps) > 0:
@@ -263,13 +264,14 @@ class _Replica:
     """The steps of one replica."""
 
     def __init__(self, group: Sequence[Step]) -> None:
-        self._steps = [step.digest for step in group]
+        self._steps = [step.ledger for step in group]
         window = Window(self._steps)
         work = window.medians("work")
         self.worker = max(window.workers, key=lambda task: work[task])
         self.work, self.still = work[self.worker], window.medians("uncovered")[self.worker]
         self.length = typical(step.whole for step in group)
-        self.links = {link for step in self._steps for links in (step.links,) for link in links}
+        links = np.unique(np.concatenate([step.received.codes for step in self._steps]))
+        self.links = [window.names.texts[link] for link in links.tolist()]
         self._taken: dict[str, float] = {}
 
     def taken(self, link: str) -> float:
@@ -291,25 +293,21 @@ def _difference(replica: _Replica, others: Sequence[_Replica]) -> tuple[str, str
 
 # words
 
-def _rows(steps: Sequence[Step], window: Window, costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
-    medians = (1e3 * window.middle).tolist()
-    counted, rows = window.present.copy(), []
-    places = [window.place[worker] for worker in window.workers] if apart else []
-    if places:  # a replica's own steps, not those in which it lends a hand
+def _rows(window: Window, costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
+    counted, rows, medians = window.present, [], window.middle
+    if apart:  # a replica's own steps, not those in which it lends a hand
+        places, counted, medians = window.working, counted.copy(), medians.copy()
         pieces = window.part("pieces")[:, places]
         counted[:, places] &= 2 * np.nan_to_num(pieces) >= np.nanmax(pieces, 0)
+        medians[places] = window.middle_of(counted)[places]
     roots = window.waits_for(counted)
     yield
-    for at, task in enumerate(window.tasks):
-        parts = dict(zip(PARTS, medians[at]))
-        if at in places:
-            own = [step.accounts[task] for step, one in zip(steps, counted[:, at].tolist()) if one]
-            parts = {name: 1e3 * statistics.median(getattr(account, name) for account in own) for name in PARTS}
-        most_of_it = roots[at]
-        named = _root_words(most_of_it) if most_of_it is not None and parts["wait"] > 0 else ""
-        rows.append(Row(task, parts["work"], parts["transfer"], parts["input"], parts["wait"], parts["uncovered"],
-                        parts["whole"], costs.get(task, 0.0), named))
-        yield
+    for at, (task, most_of_it, parts) in enumerate(zip(window.tasks, roots, (1e3 * medians).tolist())):
+        work, transfer, feed, wait, uncovered, whole, _ = parts
+        named = _root_words(most_of_it) if most_of_it is not None and wait > 0 else ""
+        rows.append(Row(task, work, transfer, feed, wait, uncovered, whole, costs.get(task, 0.0), named))
+        if at % SLICE == 0:
+            yield
     return sorted(rows, key=lambda r: (-round(r.cost, 3), device_order(r.task)))
 
 

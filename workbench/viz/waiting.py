@@ -3,80 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
+from workbench.viz.ledger import ROOTS, Entries, Ledger
 from workbench.viz.names import Names
+from workbench.viz.slices import Slices
 from workbench.viz.stretches import INPUT, TRANSFER, WAIT, Stretches
 
-__all__ = ["Account", "Grid", "Root"]
+__all__ = ["Grid", "painted"]
 
 HOPS = 16  # tasks that a chain of waiting may pass
-ROOTS = ("work", "transfer", "input", "still")  # kinds of roots: who waits stands still as far as others can tell
 _STILL = ROOTS.index("still")
-
-
-class Root(NamedTuple):
-    """What waiting is charged to: a task's work, a link's transfer, an input, or a task that stood still."""
-
-    subject: str  # task; "source task|target task" of a transfer; operation of an input
-    kind: str  # "work" | "transfer" | "input" | "still"
-
-
-@lru_cache(1 << 14)  # the same ones come in every step
-def _root(subject: str, kind: int) -> Root:
-    return Root(subject, ROOTS[kind])
-
-
-@dataclass(slots=True)
-class Account:
-    """One task in one step; seconds."""
-
-    task: str
-    whole: float
-    work: float = 0.0
-    transfer: float = 0.0
-    input: float = 0.0
-    uncovered: float = 0.0
-    waits: dict[Root, float] = field(default_factory=dict)
-    links: dict[str, float] = field(default_factory=dict)  # "source|target" -> seconds of `transfer` that it received
-    inputs: dict[str, float] = field(default_factory=dict)  # operation -> seconds of `input`
-    pieces: int = 0  # spans of work: a task that only lends a hand has few
-
-    @property
-    def wait(self) -> float:
-        return sum(self.waits.values())
 
 
 class _Pieces:
     """Stretches of several rows as pieces of time end to end: in each the stretch that counts, or none."""
 
     def __init__(self, own: Stretches, rows: np.ndarray, count: int, start: float, end: float) -> None:
-        begins, ends = np.clip(own.start, start, end), np.clip(own.end, start, end)
-        times = np.unique(np.concatenate([begins, ends, [start, end]]))
-        width, borders = len(times), np.arange(count) * len(times)
-        firsts, lasts = width * rows + np.searchsorted(times, begins), width * rows + np.searchsorted(times, ends)
-        edges = np.unique(np.concatenate([firsts, lasts, borders, borders + width - 1]))
-        codes = np.full(len(edges), -1)
-        places = zip(np.searchsorted(edges, firsts).tolist(), np.searchsorted(edges, lasts).tolist())
-        for number, (first, last) in enumerate(places):
-            codes[first:last] = number      # later ones paint over earlier ones
-        changes = (edges % width == 0) | (edges % width == width - 1) | (np.diff(codes, prepend=-2) != 0)
-        edges, codes = edges[changes], codes[changes]
-        inside = np.flatnonzero(edges % width < width - 1)
-        self.codes, self.rows = codes[inside], edges[inside] // width  # -1: nothing is known
-        self.begins, self.ends = times[edges[inside] % width], times[edges[inside + 1] % width]
+        begins, ends, n = np.clip(own.start, start, end), np.clip(own.end, start, end), len(rows)
+        times, at = np.unique(np.concatenate([begins, ends, [start, end]]), return_inverse=True)
+        width = len(times)
+        borders = np.arange(count) * width
+        edges, at = np.unique(np.concatenate([width * rows + at[:n], width * rows + at[n:-2], borders, borders + width - 1]),
+                              return_inverse=True)
+        codes = painted(at[:n], at[n : 2 * n], len(edges))
+        row, time = np.divmod(edges, width)
+        inside = np.flatnonzero(((time == 0) | (np.diff(codes, prepend=-2) != 0)) & (time < width - 1))
+        last = np.append(inside[1:], len(edges) - 1)[: len(inside)]
+        until = np.where(row[last] == row[inside], time[last], width - 1)  # the next piece, or the end of the row
+        self.codes, self.rows = codes[inside], row[inside]  # -1: nothing is known
+        self.begins, self.ends = times[time[inside]], times[until]
+
+
+def painted(firsts: np.ndarray, lasts: np.ndarray, count: int) -> np.ndarray:
+    """Of each of `count` cells the last of the stretches [first, last) that cover it, -1 where none does.
+
+    A stretch is two that may overlap, as long as a power of two; all of one length are halved together, down to cells: work
+    goes with the number of cells and stretches, however many of them lie upon each other.
+    """
+    levels = np.frexp(lasts - firsts)[1] - 1  # -1 of an empty one
+    codes = np.full(count, -1)
+    for level in range(int(levels.max(initial=-1)), -1, -1):
+        half = 1 << level
+        codes[half:] = np.maximum(codes[half:], codes[:-half])  # what is twice as long
+        at = np.flatnonzero(levels == level)
+        np.maximum.at(codes, np.concatenate([firsts[at], lasts[at] - half]), np.concatenate([at, at]))
+    return codes
 
 
 class Grid:
     """What each of `tasks` does when, in one step, and the root of its waiting.
 
     All chains of waiting are followed together: a piece of waiting becomes the pieces of whom it waits for in that time,
-    until nobody in it waits. Work goes with the number of pieces. Pauses now and then. A root is a number: its subject's,
-    times the kinds of roots, and its kind.
+    until nobody in it waits. Work goes with the number of pieces. Pauses now and then.
     """
 
     def __init__(self, start: float, end: float, tasks: np.ndarray, known: Stretches, names: Names) -> None:
@@ -100,44 +80,41 @@ class Grid:
         known = pieces.codes >= 0
         self._charged, self._whom = still[pieces.rows], pieces.rows.copy()
         self._charged[known], self._whom[known] = roots[pieces.codes[known]], whom[pieces.codes[known]]
-        self._pieces = pieces
+        self._own, self._pieces = own, pieces
         self._keys = self._key(pieces.rows, pieces.begins)
         self.looked += len(pieces.codes)
 
-    def fill(self, accounts: list[Account], own: Stretches) -> Iterator[None]:
-        """The parts of the accounts of the first tasks from their own stretches in this step."""
-        own = own.painted()
-        pieces = _Pieces(own, self._row[own.task], len(accounts), self._start, self._end)
-        self.looked += len(pieces.codes)
-        yield
-        lengths, covered = pieces.ends - pieces.begins, np.flatnonzero(pieces.codes >= 0)
-        owners, codes = pieces.rows[covered], pieces.codes[covered]
-        kinds = own.kind[codes]
-        whole = np.bincount(pieces.rows, lengths, len(accounts))
-        sums = np.bincount(len(ROOTS) * owners + kinds, lengths[covered], len(ROOTS) * len(accounts)).reshape(-1, len(ROOTS))
-        rest = (whole - sums.sum(1)).tolist()
-        for account, (work, transfer, feed, _), uncovered in zip(accounts, sums.tolist(), rest):
-            account.work, account.transfer, account.input = work, transfer, feed
-            account.uncovered = uncovered if uncovered > 1e-12 else 0.0
-        yield
-        for kind in (TRANSFER, INPUT):
-            at = kinds == kind
-            for row, name, seconds in self._by_name(owners[at], own.other[codes[at]], lengths[covered[at]]):
-                (accounts[row].links if kind == TRANSFER else accounts[row].inputs)[name] = seconds
-        yield
-        at = kinds == WAIT
-        yield from self._charge(accounts, owners[at], own.other[codes[at]], pieces, covered[at])
+    def fill(self, own: Stretches, count: int, pieces: np.ndarray, scattered: np.ndarray) -> Slices[Ledger]:
+        """The accounts of the first `count` tasks from their `own` stretches in this step.
 
-    def _by_name(self, owners: np.ndarray, numbers: np.ndarray, seconds: np.ndarray) -> Iterator[tuple[int, str, float]]:
-        """(whose, name, seconds) added up."""
-        for key, length in _added(len(self._names.texts) * owners + numbers, seconds):
-            row, number = divmod(key, len(self._names.texts))
-            yield row, self._names.texts[number], length
+        pieces, scattered: of each, how many operations and segments it has, and seconds of turns that were summed up.
+        """
+        if own is self._known:  # nothing else happened meanwhile
+            own, found = self._own, self._pieces
+        else:
+            own = own.painted()
+            found = _Pieces(own, self._row[own.task], count, self._start, self._end)
+            self.looked += len(found.codes)
+        yield
+        covered = np.flatnonzero(found.codes >= 0)
+        rows, codes, begins, ends = (column[covered] for column in (found.rows, found.codes, found.begins, found.ends))
+        kinds, names, lengths = own.kind[codes], own.other[codes], ends - begins
+        whole = self._end - self._start
+        sums = np.bincount(len(ROOTS) * rows + kinds, lengths, len(ROOTS) * count).reshape(-1, len(ROOTS))
+        rest = whole - sums.sum(1)
+        rest = np.where(rest > 1e-12, rest, 0.0)
+        moved = np.minimum(scattered, rest)  # turns of a loop that were not recorded one by one
+        links, inputs = (Entries.summed(*(column[kinds == kind] for column in (rows, names, lengths)))
+                         for kind in (TRANSFER, INPUT))
+        yield
+        waits = yield from self._charged_to(*(column[kinds == WAIT] for column in (rows, names, begins, ends)))
+        waited = np.bincount(waits.rows, waits.seconds, count)
+        parts = np.stack([sums[:, 0] + moved, sums[:, 1], sums[:, 2], waited, rest - moved, np.full(count, whole), pieces], 1)
+        return Ledger(self._names, self._tasks[:count], parts, links, inputs, waits)
 
-    def _charge(self, accounts: list[Account], owners: np.ndarray, others: np.ndarray, pieces: _Pieces,
-                at: np.ndarray) -> Iterator[None]:
+    def _charged_to(self, owners: np.ndarray, others: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Slices[Entries]:
         """Each piece of waiting to its root; waiting for a task of which nothing is known to that task."""
-        going = (owners, self._row[others], len(ROOTS) * others + _STILL, pieces.begins[at], pieces.ends[at])
+        going = (owners, self._row[others], len(ROOTS) * others + _STILL, begins, ends)
         found = [_only(going, going[1] < 0)]
         going = _only(going, going[1] >= 0)
         for hop in range(HOPS + 1):
@@ -152,10 +129,7 @@ class Grid:
             going = owner, self._whom[at], at, begins, ends
             yield
         owners, _, roots, begins, ends = (np.concatenate(column) for column in zip(*found))
-        most = len(ROOTS) * len(self._names.texts)
-        for key, length in _added(owners * most + roots, ends - begins):
-            number, kind = divmod(key % most, len(ROOTS))
-            accounts[key // most].waits[_root(self._names.texts[number], kind)] = length
+        return Entries.summed(owners, roots, ends - begins)
 
     def _further(self, going: _Columns) -> _Columns:
         """Each time of waiting for somebody cut into that one's pieces: (whose waiting, whom for, the piece, begin, end)."""
@@ -178,11 +152,3 @@ _Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 def _only(columns: _Columns, which: np.ndarray) -> _Columns:
     a, b, c, d, e = columns
     return a[which], b[which], c[which], d[which], e[which]
-
-
-def _added(keys: np.ndarray, seconds: np.ndarray) -> Iterator[tuple[int, float]]:
-    """(key, seconds) of each key, as far as it has any."""
-    found, places = np.unique(keys, return_inverse=True)
-    for key, length in zip(found.tolist(), np.bincount(places, seconds, len(found)).tolist()):
-        if length > 0:
-            yield key, length

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from workbench.viz.names import Names
+from workbench.viz.ledger import PARTS, Entries, Ledger, Root, root_code, root_of
 from workbench.viz.palette import device_order
-from workbench.viz.waiting import Account, Root
 
-__all__ = ["PARTS", "Digest", "Window", "middles", "typical", "typicals"]
+__all__ = ["Window", "middles", "typical", "typicals"]
 
-PARTS = ("work", "transfer", "input", "wait", "uncovered", "whole", "pieces")
 _COLUMN = {name: number for number, name in enumerate(PARTS)}
 BLOCK = 1 << 20  # sums that are looked through at once
 TRIMMED = 0.1  # part of the steps that does not count, the most expensive ones
@@ -30,90 +27,45 @@ def typical(values: Iterable[float]) -> float:
 
 def typicals(values: np.ndarray) -> np.ndarray:
     """`typical` of each column of [step, name]; nothing (NaN) does not count."""
-    ordered, count = np.sort(values, 0), np.sum(~np.isnan(values), 0)
+    ordered = np.sort(values, 0)  # what is missing comes last
+    known = ~np.isnan(ordered)
+    count = known.sum(0)
     kept = count - np.where(count > 3, np.maximum(1, (TRIMMED * count).astype(np.int64)), 0)
-    sums = np.cumsum(np.nan_to_num(ordered), 0)
+    sums = np.cumsum(np.where(known, ordered, 0.0), 0)
     return np.asarray(np.take_along_axis(sums, kept[None] - 1, 0)[0] / kept)
 
 
 def middles(values: np.ndarray) -> np.ndarray:
     """The median of each column of [step, …]; nothing (NaN) does not count."""
     ordered = np.sort(values, 0)  # what is missing comes last
-    count = np.maximum(1, np.sum(~np.isnan(ordered), 0))
-    low, high = (np.take_along_axis(ordered, half[None], 0)[0] for half in ((count - 1) // 2, count // 2))
-    return np.asarray(np.nan_to_num((low + high) / 2))
+    count = (~np.isnan(ordered)).sum(0)
+    low, high = (np.take_along_axis(ordered, half[None], 0)[0] for half in (np.maximum(count - 1, 0) // 2, count // 2))
+    return np.asarray(np.where(count > 0, (low + high) / 2, 0.0))
 
 
-class Digest:
-    """What is asked of one step again and again, found when it is first asked for."""
-
-    def __init__(self, accounts: dict[str, Account]) -> None:
-        self.accounts = accounts
-        self.tasks = tuple(sorted(accounts, key=device_order))
-        self.columns = np.array([[getattr(accounts[task], name) for name in PARTS] for task in self.tasks])
-
-    @cached_property
-    def links(self) -> dict[str, float]:
-        """Link -> seconds that its receiver saw of it."""
-        return {link: seconds for task, account in self.accounts.items() for link, seconds in account.links.items()
-                if not link.startswith(f"{task}|")}
-
-    @cached_property
-    def held_up(self) -> dict[str, float]:
-        """Link -> the most seconds of transfer, and of waiting for it, that one task had."""
-        most: dict[str, float] = defaultdict(float)
-        for task, account in self.accounts.items():
-            for link, seconds in account.links.items():
-                if not link.startswith(f"{task}|"):
-                    most[link] = max(most[link], seconds + account.waits.get(Root(link, "transfer"), 0.0))
-            for root, seconds in account.waits.items():
-                if root.kind == "transfer":
-                    most[root.subject] = max(most[root.subject], seconds)
-        return most
-
-    @cached_property
-    def moved(self) -> dict[str, float]:
-        """Link -> seconds of all tasks together."""
-        sums: dict[str, float] = defaultdict(float)
-        for account in self.accounts.values():
-            for link, seconds in account.links.items():
-                sums[link] += seconds
-        return sums
-
-    @cached_property
-    def waited(self) -> dict[Root, dict[str, float]]:
-        """Root -> who waited for it, and for how long."""
-        found: dict[Root, dict[str, float]] = defaultdict(dict)
-        for task, account in self.accounts.items():
-            for root, seconds in account.waits.items():
-                found[root][task] = seconds
-        return found
-
-    @cached_property
-    def roots(self) -> tuple[list[Root], np.ndarray, np.ndarray, np.ndarray]:
-        """(all roots of waiting; of each wait its task's place in `tasks`, the place of its root, and its seconds)."""
-        codes: dict[Root, int] = {}
-        rows: list[int] = []
-        places: list[int] = []
-        seconds: list[float] = []
-        for row, task in enumerate(self.tasks):
-            waits = self.accounts[task].waits
-            rows += [row] * len(waits)
-            places += [codes.setdefault(root, len(codes)) for root in waits]
-            seconds += waits.values()
-        return list(codes), np.array(rows, np.int64), np.array(places, np.int64), np.array(seconds)
+def _numbered(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different ones of many small numbers, and the place of each among them."""
+    used = np.zeros(int(codes.max(initial=-1)) + 1, bool)
+    used[codes] = True
+    return np.flatnonzero(used), (np.cumsum(used) - 1)[codes]
 
 
 class Window:
-    """Some steps side by side: [step, task, part], nothing (NaN) where a task took no part."""
+    """Some steps of one accounting side by side: [step, task, part], nothing (NaN) where a task took no part."""
 
-    def __init__(self, steps: Sequence[Digest]) -> None:
-        self.steps = steps
-        self.tasks = sorted({task for step in steps for task in step.tasks}, key=device_order)
-        self.place = {task: number for number, task in enumerate(self.tasks)}
+    def __init__(self, steps: Sequence[Ledger]) -> None:
+        self.steps, self.names = steps, steps[0].names
+        texts = self.names.texts
+        numbers = np.unique(np.concatenate([step.tasks for step in steps])).tolist()
+        numbers.sort(key=lambda number: device_order(texts[number]))
+        self.tasks = [texts[number] for number in numbers]
+        self.place = {task: at for at, task in enumerate(self.tasks)}
+        at = np.full(len(texts), -1)
+        at[numbers] = np.arange(len(numbers))
+        self._rows = [at[step.tasks] for step in steps]  # of each step, its tasks' places
         self._values = np.full((len(steps), len(self.tasks), len(PARTS)), np.nan)
-        for number, step in enumerate(steps):
-            self._values[number, [self.place[task] for task in step.tasks]] = step.columns
+        for number, (rows, step) in enumerate(zip(self._rows, steps)):
+            self._values[number, rows] = step.parts
 
     def part(self, name: str) -> np.ndarray:
         """[step, task] of one part."""
@@ -123,6 +75,10 @@ class Window:
     def middle(self) -> np.ndarray:
         """[task, part]: medians over the steps in which a task took part."""
         return middles(self._values)
+
+    def middle_of(self, counted: np.ndarray) -> np.ndarray:
+        """[task, part]: medians over the `counted` steps ([step, task])."""
+        return middles(np.where(counted[:, :, None], self._values, np.nan))
 
     def medians(self, name: str) -> dict[str, float]:
         """Task -> its median over the steps in which it took part."""
@@ -137,51 +93,53 @@ class Window:
         return [task for task in named if 2 * pieces[task] >= most]
 
     @cached_property
+    def working(self) -> np.ndarray:
+        """The places of the workers."""
+        return np.array([self.place[worker] for worker in self.workers])
+
+    @cached_property
     def present(self) -> np.ndarray:
         """[step, task]: did it take part?"""
         return np.asarray(~np.isnan(self.part("whole")))
 
     def waits_for(self, counted: np.ndarray) -> list[Root | None]:
         """The root of most of each task's waiting in its `counted` steps ([step, task]); None where it never waits."""
-        codes: dict[Root, int] = {}
-        columns = []
-        for number, step in enumerate(self.steps):
-            names, rows, places, seconds = step.roots
-            roots = np.array([codes.setdefault(root, len(codes)) for root in names], np.int64)
-            tasks = np.array([self.place[task] for task in step.tasks], np.int64)[rows]
-            kept = counted[number, tasks]
-            columns.append((tasks[kept], roots[places[kept]], seconds[kept]))
-        tasks, roots, seconds = (np.concatenate(column) for column in zip(*columns))
-        found: list[Root | None] = []
-        names, block = list(codes), max(1, BLOCK // max(1, len(codes)))
-        for first in range(0, len(self.tasks), block) if names else ():
-            here = (tasks >= first) & (tasks < first + block)
-            keys = (tasks[here] - first) * len(names) + roots[here]
+        steps, tasks, waits = self._waits
+        here = counted[steps, tasks]
+        tasks, seconds = tasks[here], waits.seconds[here]
+        codes, roots = _numbered(waits.codes[here])
+        found: list[Root | None] = [None] * len(self.tasks)
+        block = max(1, BLOCK // max(1, len(codes)))
+        for first in range(0, len(self.tasks), block) if len(codes) else ():
+            inside = (tasks >= first) & (tasks < first + block)
             size = min(block, len(self.tasks) - first)
-            sums = np.bincount(keys, seconds[here], size * len(names)).reshape(size, len(names))
-            found += [names[at] if row[at] > 0 else None for at, row in zip(sums.argmax(1).tolist(), sums)]
-        return found or [None] * len(self.tasks)
+            sums = np.bincount((tasks[inside] - first) * len(codes) + roots[inside], seconds[inside],
+                               size * len(codes)).reshape(size, len(codes))
+            most = sums.argmax(1)
+            for task in np.flatnonzero(sums[np.arange(size), most] > 0).tolist():
+                found[first + task] = root_of(self.names, int(codes[most[task]]))
+        return found
 
-    def by_name(self, steps: Sequence[Mapping[str, float]]) -> tuple[list[str], np.ndarray]:
-        """All names, and [step, name] of their values; nothing (NaN) where a step has none."""
-        numbers = Names()
-        columns = [numbers.column(list(step)) for step in steps]
-        values = np.full((len(steps), len(numbers.texts)), np.nan)
-        for row, column, step in zip(values, columns, steps):
-            row[column] = list(step.values())
-        return numbers.texts, values
+    def side_by_side(self, steps: Sequence[Entries]) -> tuple[np.ndarray, np.ndarray]:
+        """All codes of these entries of each step, and [step, code] of their seconds; nothing (NaN) where a step has none."""
+        codes, at = _numbered(np.concatenate([step.codes for step in steps]))
+        values = np.full((len(steps), len(codes)), np.nan)
+        values[np.repeat(np.arange(len(steps)), [len(step.codes) for step in steps]), at] = np.concatenate(
+            [step.seconds for step in steps])
+        return codes, values
 
-    def waited(self, number: int, root: Root) -> list[float]:
-        """How long each worker that took part in a step waited for `root`, in no order."""
-        found = [seconds for task, seconds in self.steps[number].waited.get(root, {}).items() if task in self._working]
-        return found + [0.0] * (self._taking_part[number] - len(found))
+    def waited(self, root: Root) -> np.ndarray:
+        """[step, worker]: how long each waited for `root`; nothing (NaN) where it took no part."""
+        steps, tasks, waits = self._waits
+        of = np.flatnonzero(waits.codes == root_code(self.names, root))
+        seconds = np.where(self.present, 0.0, np.nan)
+        seconds[steps[of], tasks[of]] = waits.seconds[of]
+        return seconds[:, self.working]
 
     @cached_property
-    def _working(self) -> frozenset[str]:
-        return frozenset(self.workers)
-
-    @cached_property
-    def _taking_part(self) -> list[int]:
-        """Of each step, how many workers took part."""
-        counts: list[int] = self.present[:, [self.place[worker] for worker in self.workers]].sum(1).tolist()
-        return counts
+    def _waits(self) -> tuple[np.ndarray, np.ndarray, Entries]:
+        """Of all waiting of all steps: the step, the task's place, and the entries."""
+        waits = [step.waits for step in self.steps]
+        tasks = np.concatenate([rows[each.rows] for rows, each in zip(self._rows, waits)])
+        steps = np.repeat(np.arange(len(waits)), [len(each.rows) for each in waits])
+        return steps, tasks, Entries(*map(np.concatenate, zip(*waits)))

@@ -19,9 +19,9 @@ def work_view(summary: Summary) -> StragglerView:
     jobs: dict[str, list[float]] = defaultdict(list)
     for row in summary.rows:
         jobs[device_order(row.task)[0]].append(row.work)
-    rows = []
+    usually, rows = {job: statistics.median_low(work) for job, work in jobs.items()}, []
     for row in summary.rows[:ROWS]:
-        usual = statistics.median_low(jobs[device_order(row.task)[0]])
+        usual = usually[device_order(row.task)[0]]
         parts = {name: round(getattr(row, name), 4) for name in ("transfer", "input", "wait", "uncovered", "whole")}
         rows.append(Straggler(row.task, round(row.work, 4), round(row.work / usual, 3) if usual > 0 else 1.0,
                               round(row.cost, 4), row.why, waits_for=row.waits_for, **parts))

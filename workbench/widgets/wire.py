@@ -107,6 +107,9 @@ class LiveComm(BaseComm):
         get_comm_manager().comms.pop(self.comm_id, None)
 
 
+_PLAIN = frozenset((str, int, bool, type(None)))
+
+
 def pack(value: Any, before: Sequence[bytes] = ()) -> tuple[Any, list[bytes]]:
     """JSON data and buffers, which come after those of `before`.
 
@@ -133,21 +136,24 @@ def _short(value: Any, buffers: list[bytes]) -> Any:
 
 
 def _packed(value: Any, buffers: list[bytes]) -> Any:
+    if type(value) in _PLAIN:  # most are
+        return value
+    if isinstance(value, float | np.generic):
+        value = value.item() if isinstance(value, np.generic) else value
+        return None if isinstance(value, float) and not math.isfinite(value) else value
     if isinstance(value, Picture):
         return _short(plain(value), buffers)
-    if is_dataclass(value):
-        return {one.name: _packed(getattr(value, one.name), buffers) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(name): _packed(item, buffers) for name, item in value.items()}
     if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and _numbers(value)):
         return _binary(np.asarray(value, dtype=np.float64), buffers)
     if isinstance(value, list) and len(value) > SHORT and isinstance(value[0], str):
         return _short(value, buffers)
     if isinstance(value, (list, tuple)):
         return [_packed(item, buffers) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, Mapping):
+        return {str(name): _packed(item, buffers) for name, item in value.items()}
+    if is_dataclass(value):
+        return {one.name: _packed(getattr(value, one.name), buffers) for one in fields(value)}
+    return value
 
 
 def _numbers(values: list[Any] | tuple[Any, ...]) -> bool:

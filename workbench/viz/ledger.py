@@ -1,0 +1,135 @@
+"""What the accounting found of one step: columns for those who count over steps, an account of each task to read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.viz.names import Names
+
+__all__ = ["PARTS", "ROOTS", "Account", "Entries", "Ledger", "Root", "root_code", "root_of"]
+
+PARTS = ("work", "transfer", "input", "wait", "uncovered", "whole", "pieces")
+ROOTS = ("work", "transfer", "input", "still")  # kinds of roots: who waits stands still as far as others can tell
+TRANSFER = ROOTS.index("transfer")
+
+
+class Root(NamedTuple):
+    """What waiting is charged to: a task's work, a link's transfer, an input, or a task that stood still."""
+
+    subject: str  # task; "source task|target task" of a transfer; operation of an input
+    kind: str  # "work" | "transfer" | "input" | "still"
+
+
+def root_code(names: Names, root: Root) -> int:
+    """The number of a root: its subject's, times the kinds of roots, and its kind."""
+    return len(ROOTS) * names.number(root.subject) + ROOTS.index(root.kind)
+
+
+@dataclass(slots=True)
+class Account:
+    """One task in one step; seconds."""
+
+    task: str
+    whole: float
+    work: float = 0.0
+    transfer: float = 0.0
+    input: float = 0.0
+    uncovered: float = 0.0
+    waits: dict[Root, float] = field(default_factory=dict)
+    links: dict[str, float] = field(default_factory=dict)  # "source|target" -> seconds of `transfer` on it
+    inputs: dict[str, float] = field(default_factory=dict)  # operation -> seconds of `input`
+    pieces: int = 0  # spans of work: a task that only lends a hand has few
+
+    @property
+    def wait(self) -> float:
+        return sum(self.waits.values())
+
+
+class Entries(NamedTuple):
+    """Seconds of tasks under names, a column for each field; a task has a name once at most."""
+
+    rows: np.ndarray  # of the tasks in their ledger
+    codes: np.ndarray  # numbers of links and inputs, or of roots
+    seconds: np.ndarray
+
+    @classmethod
+    def summed(cls, rows: np.ndarray, codes: np.ndarray, seconds: np.ndarray) -> Entries:
+        """Those of several pieces of time, as far as they have any."""
+        most = int(codes.max(initial=0)) + 1
+        keys, places = np.unique(rows * most + codes, return_inverse=True)
+        sums = np.bincount(places, seconds, len(keys))
+        keys, sums = keys[sums > 0], sums[sums > 0]
+        return cls(keys // most, keys % most, sums)
+
+    def only(self, which: np.ndarray) -> Entries:
+        return Entries(self.rows[which], self.codes[which], self.seconds[which])
+
+    def largest(self) -> Entries:
+        """The one with the most seconds of each code."""
+        order = np.lexsort((self.seconds, self.codes))
+        return self.only(order[np.flatnonzero(np.diff(self.codes[order], append=-1))])
+
+    def each(self) -> Iterator[tuple[int, int, float]]:
+        return zip(self.rows.tolist(), self.codes.tolist(), self.seconds.tolist())
+
+
+NOTHING = Entries(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+
+class Ledger:
+    """The accounts of some tasks of one step; texts are their numbers in `names`."""
+
+    def __init__(self, names: Names, tasks: np.ndarray, parts: np.ndarray, links: Entries = NOTHING, inputs: Entries = NOTHING,
+                 waits: Entries = NOTHING) -> None:
+        self.names, self.tasks = names, tasks
+        self.parts = parts  # [task, part], seconds but for the pieces
+        self.links, self.inputs = links, inputs  # a link is that of who sends, too
+        self.waits = waits  # whose codes are those of roots
+
+    @cached_property
+    def accounts(self) -> dict[str, Account]:
+        """Task -> its account."""
+        texts = self.names.texts
+        found = [Account(texts[task], whole, work, transfer, feed, uncovered, pieces=int(pieces)) for task, (
+            work, transfer, feed, _, uncovered, whole, pieces) in zip(self.tasks.tolist(), self.parts.tolist())]
+        for row, link, seconds in self.links.each():
+            found[row].links[texts[link]] = seconds
+        for row, name, seconds in self.inputs.each():
+            found[row].inputs[texts[name]] = seconds
+        for row, code, seconds in self.waits.each():
+            found[row].waits[root_of(self.names, code)] = seconds
+        return {account.task: account for account in found}
+
+    @cached_property
+    def received(self) -> Entries:
+        """Links with the seconds that their receivers saw of them."""
+        sources = self.names.column([self.names.texts[link].partition("|")[0] for link in self.links.codes.tolist()])
+        return self.links.only(self.tasks[self.links.rows] != sources)
+
+    @cached_property
+    def held_up(self) -> Entries:
+        """Links with the most seconds of receiving, and of waiting for it, that one task had."""
+        late, came = self.waits.only(self.waits.codes % len(ROOTS) == TRANSFER), self.received
+        both = Entries.summed(np.concatenate([came.rows, late.rows]), np.concatenate([came.codes, late.codes // len(ROOTS)]),
+                              np.concatenate([came.seconds, late.seconds]))
+        return both.largest()
+
+    @cached_property
+    def moved(self) -> dict[str, float]:
+        """Link -> seconds of all tasks together."""
+        sums: dict[str, float] = defaultdict(float)
+        for _, link, seconds in self.links.each():
+            sums[self.names.texts[link]] += seconds
+        return sums
+
+
+def root_of(names: Names, code: int) -> Root:
+    """The root with this number."""
+    subject, kind = divmod(code, len(ROOTS))
+    return Root(names.texts[subject], ROOTS[kind])
