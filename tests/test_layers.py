@@ -30,10 +30,10 @@ LAYERS = (
     ("changes", "core.state.changes"),
     ("passes over data", "core.state.passing"),
     ("elements of data", "core.state.elements core.state.mapped core.state.ahead"),
-    ("what checkpoints keep", "core.state.kept core.state.stores"),
+    ("what checkpoints keep", "core.state.kept core.state.stores core.state.calls"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "
-              "core.state.lookups core.state.retries"),
+              "core.state.lookups core.state.retries core.state.barriers"),
     ("containers", "core.state.container"),
     ("updates of several variables", "core.state.together"),
     ("storage", "core.state.storage"),

@@ -254,6 +254,24 @@ def test_a_local_cluster_is_several_servers_of_one_process():
         tf.test.create_local_cluster(-1, 0)
 
 
+def test_servers_of_one_process_are_found_by_their_addresses(serve):
+    """As the notebooks write it that show a cluster in one process."""
+    spec = spec_of()
+    for job, index in (("ps", 0), ("worker", 0), ("worker", 1)):
+        serve(spec, job, index)
+    graph, total, add = counter(1)
+    with tf.Session("grpc://" + spec["worker"][1], graph) as one, tf.Session(
+            f"grpc://{spec['worker'][0].replace('localhost', '127.0.0.1')}", graph) as two:
+        one.run(total.initializer)
+        one.run(add)
+        np.testing.assert_array_equal(two.run(total), [2, 4, 6])
+    alone = serve(spec_of(0, 1), "worker")
+    address = alone.cluster.task_address("worker", 0)
+    alone.close()
+    with pytest.raises(errors.NotFoundError, match="is not a cluster"):
+        tf.Session(f"grpc://{address}", graph)
+
+
 class Baton:
     """Whoever has it takes a step; so one step of the job runs at a time, and everybody has as many."""
 

@@ -17,6 +17,7 @@ from workbench.cluster.link.admission import KEY_BYTES
 from workbench.cluster.link.upgrade import Hello
 from workbench.cluster.task.program import Listener, ProgramHost
 from workbench.cluster.wire import messages as m
+from workbench.core.run.target import serving
 from workbench.core.trace import journal
 from workbench.nn.arguments import refuse
 from workbench.settings import settings
@@ -73,8 +74,17 @@ class Server:
                 name, spec = self.name, _named(self.cluster)
                 self._listener = Listener(name, f"{self._scheme}://{_resolved(name, self._address)}")
                 self._host = ProgramHost(self._listener, name, spec, _chief(self.cluster), settings.cluster_key)
+                serving.update(dict.fromkeys(self._addresses(), self))
                 atexit.register(self.close)
                 _warn_of_strangers(name, self._listener.address)
+
+    def _addresses(self) -> set[str]:
+        """What programs write behind "grpc://" to mean this server: where the spec says that it is, and where it is."""
+        assert self._listener is not None
+        found = self._listener.address.rpartition("://")[2]
+        host, _, port = found.rpartition(":")
+        here = {f"localhost:{port}"} if host in ("127.0.0.1", "[::1]") else set()
+        return here | {found} | ({self._address} if not self._address.endswith(":0") else set())
 
     @property
     def name(self) -> str:
@@ -83,7 +93,8 @@ class Server:
 
     @property
     def target(self) -> Any:
-        """What a Session takes; FailedPreconditionError before `start`."""
+        """What a Session takes, as it takes "grpc://host:port" in the process that the server is in; FailedPreconditionError
+        before `start`."""
         with self._lock:
             if self._listener is None:
                 raise errors.FailedPreconditionError("Server: it was made with start=False; call start() first")
@@ -101,6 +112,8 @@ class Server:
     def close(self) -> None:
         """End what runs here, with the state of this task; closing twice is fine."""
         with self._lock:
+            for address in [address for address, server in serving.items() if server is self]:
+                del serving[address]
             made, self._made, listener, self._listener = self._made, None, self._listener, None
         if made is not None:
             made.close()

@@ -10,7 +10,10 @@ from workbench.core.kernels.threads import set_threads
 from workbench.core.names import task_of
 from workbench.core.run.local import Backend, LocalBackend
 
-__all__ = ["backend_of", "passes_off", "short_messages", "tasks_of"]
+__all__ = ["backend_of", "passes_off", "serving", "short_messages", "tasks_of"]
+
+serving: dict[str, Any] = {}
+"""The servers of this process by the addresses ("host:port") at which they listen."""
 
 
 def backend_of(target: Any, config: Any, devices: int) -> Backend:
@@ -29,6 +32,8 @@ def backend_of(target: Any, config: Any, devices: int) -> Backend:
         if threads:
             set_threads(threads)
         return LocalBackend({"CPU": devices, **counts}, limits=getattr(config, "device_memory_limit", None), together=together)
+    if isinstance(target, str) and (server := serving.get(target.rpartition("://")[2])) is not None:
+        target = server.target
     made = getattr(target, "backend", None)
     if made is None:
         if isinstance(target, str):

@@ -14,12 +14,12 @@ from workbench import errors
 from workbench.core.graph.arrays import add_rows, inside, wide
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.shape import Shape
+from workbench.core.state.calls import Call, make_calls
 from workbench.core.state.kept import Kept
 
 __all__ = ["Accumulator", "SparseAccumulator"]
 
 Array = np.ndarray[Any, Any]
-Call = Callable[[], None]
 
 _ARRIVALS, _STEPS = 1 << 12, 64      # how many gradients' times are kept, and of how many steps their beginning
 
@@ -84,7 +84,7 @@ class Accumulator:
             self._add(*gradient)
             self._count += 1
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
 
     def _note_arrival(self, worker: str, local_step: int, now: float) -> None:
         """A gradient took from when its step was there, and the worker through with the one before, until now."""
@@ -103,7 +103,7 @@ class Accumulator:
             if not closed:
                 self._takes.append(attempt)
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
         if closed:
             self._fail([attempt])
         return lambda: self._withdraw(attempt)
@@ -115,7 +115,7 @@ class Accumulator:
         with self._lock:
             self._members = members
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
 
     def set_global_step(self, step: int) -> None:
         """Drop gradients older than `step` from now on; an older step changes nothing."""
@@ -152,7 +152,7 @@ class Accumulator:
             self.dropped, self.repeated = note["dropped"], note["repeated"]
             self._sum = self._gathered_from(found.columns)
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
 
     def close(self, cancel_pending: bool = True) -> None:
         """Fail whoever waits, now and later, until training begins anew."""
@@ -173,7 +173,7 @@ class Accumulator:
                 return
             self._takes.remove(attempt)
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
 
     def _flush(self) -> list[Call]:
         calls: list[Call] = []
@@ -304,8 +304,3 @@ class SparseAccumulator(Accumulator):
 
 def _giving(attempt: _Take, result: Sequence[Array]) -> Call:
     return lambda: attempt.done(*result)
-
-
-def _make(calls: Sequence[Call]) -> None:
-    for call in calls:
-        call()

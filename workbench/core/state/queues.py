@@ -12,6 +12,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.shape import Shape
+from workbench.core.state.calls import Call, make_calls
 from workbench.core.state.kept import Kept
 from workbench.core.state.stores import Array, Element, Fifo, Store
 
@@ -19,7 +20,6 @@ __all__ = ["PaddingQueue", "Queue"]
 
 Done = Callable[..., None]
 Fail = Callable[[BaseException], None]
-Call = Callable[[], None]
 
 _BACK = "checkpoint"      # who waits to add what enqueues waited to add when a checkpoint was made
 
@@ -122,7 +122,7 @@ class Queue:
             else:
                 self._producers.append(_Attempt(done, never, closes=True))
             calls += self._flush()
-        _make(calls)
+        make_calls(calls)
 
     def abandon(self) -> None:
         """The session is over: whoever waits gets CancelledError, as does whoever comes later and finds too little."""
@@ -133,7 +133,7 @@ class Queue:
             calls += [a.done for a in self._producers if a.closes]
             self._producers.clear()
             self._consumers.clear()
-        _make(calls)
+        make_calls(calls)
 
     # checkpoints
     def state(self) -> Kept:
@@ -148,7 +148,7 @@ class Queue:
             closed = self.closed or any(attempt.closes for attempt in self._producers)
             waiting = Counter(attempt.who for attempt in (*self._producers, *self._consumers))
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
         columns = [[element[number] for element in elements] for number in range(len(self.dtypes))]
         note = {"inside": inside, "order": order, "closed": closed}
         return Kept(note, columns, [t.numpy for t in self.dtypes], dict(waiting))
@@ -164,21 +164,21 @@ class Queue:
             coming = [_Attempt(lambda: None, lambda error: None, deque([element]), who=_BACK) for element in elements[inside:]]
             self._producers = deque([*coming, *(attempt for attempt in self._producers if attempt.who != _BACK)])
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
 
     # attempts
     def _produce(self, attempt: _Attempt) -> Call:
         with self._lock:
             self._producers.append(attempt)
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
         return lambda: self._withdraw(self._producers, attempt)
 
     def _consume(self, attempt: _Attempt) -> Call:
         with self._lock:
             self._consumers.append(attempt)
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
         return lambda: self._withdraw(self._consumers, attempt)
 
     def _withdraw(self, side: deque[_Attempt], attempt: _Attempt) -> None:
@@ -189,7 +189,7 @@ class Queue:
             side.remove(attempt)
             self._store.restore(attempt.taken)
             calls = self._flush()
-        _make(calls)
+        make_calls(calls)
 
     def _flush(self) -> list[Call]:
         """Serve both sides until nothing moves; returns the callbacks to make outside the lock."""
@@ -327,14 +327,3 @@ def _padded(column: Sequence[Array]) -> Array:
         place: tuple[Any, ...] = (row, *(slice(n) for n in value.shape))
         result[place] = value
     return result
-
-
-def _make(calls: Sequence[Call]) -> None:
-    """All of them, for each there is a step that waits; also when one raises, such as Ctrl-C in what follows from it."""
-    left = iter(calls)
-    try:
-        for call in left:
-            call()
-    except BaseException:
-        _make(list(left))
-        raise

@@ -20,9 +20,9 @@ logger = logging.getLogger("workbench")
 BEGUN_ANEW, ELEMENT_COUNTERS = "begun_anew", "element_counters"
 """Collections of handles: of what is not kept since training begins it anew, and of variables that count what was read."""
 
-_QUEUES = ("fifo_queue", "random_shuffle_queue", "padding_fifo_queue", "priority_queue")
+_QUEUES = ("fifo_queue", "random_shuffle_queue", "padding_fifo_queue", "priority_queue", "barrier")
 _ACCUMULATORS = ("conditional_accumulator", "sparse_conditional_accumulator")
-_WAITS = ("queue_", "reader_read")
+_WAITS = ("queue_", "barrier_take", "reader_read")
 _PATIENCE, _LOOK = 10.0, 0.005      # seconds: how long the step of a queue runner may take, and between two looks
 
 

@@ -13,11 +13,11 @@ from workbench.core.graph.shape import Shape, as_shape
 __all__ = ["FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "StepTokens", "WorkerClocks"]
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _shapes(shapes: Any, count: int) -> list[Shape]:
+def shapes_of(shapes: Any, count: int) -> list[Shape]:
     """One shape for each of `count` components, of one of them that shape itself."""
     several = isinstance(shapes, (list, tuple)) and all(isinstance(s, (list, tuple, Shape)) for s in shapes)
     found = [as_shape(s) for s in shapes] if several and len(shapes) == count else [as_shape(shapes)]
@@ -42,9 +42,9 @@ class QueueBase:
     """
 
     def __init__(self, kind: str, dtypes: Any, shapes: Any, names: Any, name: str, **attrs: Any) -> None:
-        self.dtypes: list[DType] = [as_dtype(t) for t in _listed(dtypes)]
-        self.shapes = None if shapes is None else _shapes(shapes, len(self.dtypes))
-        self.names = None if names is None else _listed(names)
+        self.dtypes: list[DType] = [as_dtype(t) for t in listed(dtypes)]
+        self.shapes = None if shapes is None else shapes_of(shapes, len(self.dtypes))
+        self.names = None if names is None else listed(names)
         if self.names is not None and len(self.names) != len(self.dtypes):
             raise errors.InvalidArgumentError(f"{kind}: {len(self.names)} names for {len(self.dtypes)} components; "
                                               "name each")
@@ -220,8 +220,8 @@ class PriorityQueue(QueueBase):
 
     def __init__(self, capacity: int, types: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None,
                  name: str = "priority_queue") -> None:
-        given = None if shapes is None else [Shape(()), *_shapes(shapes, len(_listed(types)))]
-        super().__init__("priority_queue", ["int64", *_listed(types)], given, names, name, capacity=capacity,
+        given = None if shapes is None else [Shape(()), *shapes_of(shapes, len(listed(types)))]
+        super().__init__("priority_queue", ["int64", *listed(types)], given, names, name, capacity=capacity,
                          shared_name=shared_name or "")
 
 

@@ -8,6 +8,7 @@ from workbench.nn.partitions import PartitionedVariable as _PartitionedVariable
 from workbench.tf1.missing import Namespace
 from workbench.tf1.python import inner as _inner
 from workbench.train import testing as _testing
+from workbench.train.input import barriers as _barriers
 from workbench.train.input import staging as _staging
 
 _ALL = {name: value for name, value in vars(tf).items() if not name.startswith("_")}
@@ -28,7 +29,7 @@ globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
 variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
 rnn = Namespace(**_NETWORKS, rnn_cell_impl=tf.nn.rnn_cell)
-data_flow_ops = gen_data_flow_ops = Namespace(**_ALL, StagingArea=_staging.StagingArea)
+data_flow_ops = gen_data_flow_ops = Namespace(**_ALL, Barrier=_barriers.Barrier, StagingArea=_staging.StagingArea)
 lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup)})
 image_ops = image_ops_impl = gen_image_ops = tf.image
 metrics = metrics_impl = tf.metrics
