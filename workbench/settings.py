@@ -61,7 +61,8 @@ class Settings:
     cache_bytes: int = 256 << 20
     """Bytes of compiled kernels kept there, about (`WB_CACHE_BYTES`); 0 = none."""
     deterministic: bool = False
-    """Choose kernels by rules alone, whatever was measured on this machine (`WB_DETERMINISTIC=1`)."""
+    """The same bits with any number of threads, and whatever was measured on this machine (`WB_DETERMINISTIC=1`): kernels are
+    chosen by rules alone, and products and filters' gradients, which threads would add up in parts, work on one thread."""
 
     @classmethod
     def from_environment(cls) -> Settings:

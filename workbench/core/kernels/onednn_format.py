@@ -20,6 +20,7 @@ import numpy as np
 from workbench.core.kernels.choice import Layout
 from workbench.core.kernels.onednn_api import Api, Argument, Pointer, dimensions, load
 from workbench.core.kernels.onednn_cost import seconds
+from workbench.core.kernels.options import kernel_options
 from workbench.core.kernels.threads import threads_for
 from workbench.errors import UnimplementedError
 
@@ -91,6 +92,8 @@ class Primitive:
 
 PARTIAL_SUMS = frozenset({"convolution_backward_weights"})
 """Families whose threads each add up a part: with another number of them the bits are others."""
+PRODUCTS = ("matmul", "inner_product")
+"""Beginnings of families that may cut long sums by the number of threads, as do convolutions by products (gemm)."""
 MOST_PRIMITIVES = 4096
 """Primitives that are kept although no plan may need them any more; the one used longest ago goes first."""
 
@@ -237,14 +240,23 @@ def primitive(family: str, *arguments: Any, after: tuple[tuple[Any, ...], ...] =
 
     Arguments follow the C constructor without engine and attributes: `Desc` for descriptors (None: absent), tuples
     for dimensions, numbers, and a `Primitive` as the forward hint of a backward one. `after` lists what follows the
-    main operation, see `Api.attributes`.
+    main operation, see `Api.attributes`. What deterministic sessions get has the same bits with any number of threads:
+    it works on one where several would each add up a part.
     """
     shapes = [one.shape for one in arguments if isinstance(one, Desc) and one.shape]
-    return _cached((family, arguments, after), threads_for(seconds(family, shapes)))
+    recipe, threads = (family, arguments, after), threads_for(seconds(family, shapes))
+    if threads == 1 or not kernel_options().deterministic:
+        return _cached(recipe, threads)
+    alone = _cached(recipe, 1)
+    if alone is None or family in PARTIAL_SUMS or family.startswith(PRODUCTS) or "gemm" in alone.implementation:
+        return alone
+    several = _cached(recipe, threads)
+    return several if several is not None and several.implementation == alone.implementation else alone
 
 
 def with_threads(made: Primitive, threads: int) -> Primitive:
-    """`made` for fewer threads, over the same arguments, with the same bits as result; itself where that is not to be had."""
+    """`made` for fewer threads, over the same arguments; itself where that is not to be had, or each thread adds up a part.
+    Products may round otherwise, since the library cuts long sums as it suits the threads."""
     if made.threads <= threads or made.recipe[0] in PARTIAL_SUMS:
         return made
     fewer = _cached(made.recipe, threads)

@@ -26,7 +26,8 @@ class KernelOptions:
     keep_positions: bool = True
     """Keep the positions of the maxima behind a pooling's output instead of finding them again for the gradient."""
     deterministic: bool = field(default_factory=lambda: settings.deterministic)
-    """Choose by rules alone, whatever was measured on this machine: no bit of a result depends on a time."""
+    """Choose by rules alone, whatever was measured on this machine, and let no bit of oneDNN's results depend on the number of
+    threads. NumPy's BLAS is the whole process's: `settings.deterministic` keeps it on one thread."""
     ways: Mapping[str, str] = field(default_factory=dict, hash=False)
     """operation -> way in which it shall be executed wherever it can be, whatever rules and times say: {"matmul": "blas"}."""
 

@@ -95,13 +95,14 @@ def adopt_threads() -> None:
     else:
         crowd.look()
     chosen = get_threads()
-    if getattr(_adopted, "threads", None) == chosen:
+    blas = 1 if settings.deterministic else chosen      # its threads each add up a part of long sums
+    if getattr(_adopted, "threads", None) == (chosen, blas):
         return
     library = load()
-    _limit_blas(chosen)
+    _limit_blas(blas)
     if library is not None:
         library.openmp(chosen)
-    _adopted.threads = chosen
+    _adopted.threads = chosen, blas
 
 
 def _limit_blas(threads: int) -> None:
@@ -121,6 +122,8 @@ def prepare_environment(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     """
     limit_spinning()
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", BLAS_SPINS)
+    if settings.deterministic:      # also for a BLAS that loads later than others are limited, as SciPy's
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if "numpy" in sys.modules or "OPENBLAS_CORETYPE" in os.environ or not _has_avx512(cpuinfo):
         return False
     os.environ["OPENBLAS_CORETYPE"] = "SkylakeX"

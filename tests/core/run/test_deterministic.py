@@ -1,0 +1,56 @@
+"""`settings.deterministic`: the same bits with 1, 2 and 4 threads, of kernels that share their work and of training steps."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench.core.kernels import threads
+from workbench.core.kernels.onednn_format import available, contiguous, primitive
+from workbench.core.kernels.options import KernelOptions, using
+from workbench.settings import settings
+
+
+def digests(count: int) -> dict[str, str]:
+    """name -> digest, in a process of `count` threads."""
+    done = subprocess.run([sys.executable, "-m", "tests.deterministic"], capture_output=True, text=True, timeout=300,
+                          cwd=Path(__file__).parents[3], env={**os.environ, "WB_DETERMINISTIC": "1", "WB_THREADS": str(count)})
+    assert done.returncode == 0, done.stderr
+    return dict(line.rsplit(": ", 1) for line in done.stdout.splitlines())
+
+
+def test_results_have_the_same_bits_whatever_the_number_of_threads() -> None:
+    alone = digests(1)
+    assert {"lenet", "lstm", "softmax", "dense"} < set(alone) and "not finite" not in alone.values()
+    for count in (2, 4):
+        assert digests(count) == alone, f"{count} threads"
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_current", [2])
+
+
+@pytest.mark.skipif(not available(), reason="oneDNN is not installed")
+@pytest.mark.usefixtures("two_threads")
+def test_products_work_on_one_thread_where_sessions_are_deterministic_and_on_all_else() -> None:
+    square = contiguous((512, 512), (0, 1))
+    for deterministic, count in ((True, 1), (False, 2)):
+        with using(KernelOptions(deterministic=deterministic)):
+            made = primitive("matmul", square, square, None, square)
+            assert made is not None and made.threads == count
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_blas_works_on_one_thread_where_the_process_is_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[int] = []
+    monkeypatch.setattr(threads, "_limit_blas", limits.append)
+    monkeypatch.setattr(threads, "_adopted", type(threads._adopted)())
+    for deterministic in (False, True, False):
+        monkeypatch.setattr(settings, "deterministic", deterministic)
+        threads.adopt_threads()
+        threads.adopt_threads()
+    assert limits == [2, 1, 2]
