@@ -180,6 +180,34 @@ def test_one_connection_lends_in_both_directions_also_several_arrays_in_a_frame_
     eventually(lambda: descriptors() == before)
 
 
+def test_what_a_forked_child_may_read_is_not_lent_again(link):
+    """Parent and child see the same memory: neither gives back what it held when they parted."""
+    link.post(numbers(1)[0])
+    eventually(lambda: len(link.came) == 1)
+    asks, tells = os.pipe()
+    child = os.fork()
+    if child == 0:                                            # nothing here but plain reads: the parent's threads are not
+        same = os.read(asks, 1) == b"!" and link.came[0].tobytes() == numbers(1)[0].tobytes()
+        link.came.clear()
+        os._exit(0 if same else 1)
+    try:
+        link.came.clear()                                     # the parent needs it no more, the child does
+        for turn in range(3):
+            link.post(np.full(LARGE // 4, turn, np.float32))
+            eventually(lambda: len(link.came) == 1)
+            if turn < 2:
+                link.came.clear()
+    finally:
+        os.write(tells, b"!")
+        _, status = os.waitpid(child, 0)
+        os.close(asks)
+        os.close(tells)
+    assert os.waitstatus_to_exitcode(status) == 0
+    link.post(np.full(LARGE // 4, 9, np.float32))
+    eventually(lambda: len(link.came) == 2)
+    assert set(link.came[0].tolist()) == {2}
+
+
 def test_the_socket_takes_what_would_make_a_description_too_long(monkeypatch):
     lender = shared.Lender()
     monkeypatch.setattr(shared, "MAX_META", 30)

@@ -181,7 +181,7 @@ class Tenant:
             raise errors.DataLossError(f"frame: {nbytes} bytes in shared memory {number}, which has "
                                        f"{len(memory) if memory else 'never come'}; the stream is damaged")
         data = np.frombuffer(memory, np.uint8, nbytes)
-        weakref.finalize(data, _give_back, self._back, number).atexit = False
+        weakref.finalize(data, _give_back, self._back, number, _forks[0]).atexit = False
         rest = meta[_PLACE.size:]
         return Frame(Header(kind, flags, header.session, header.epoch, len(rest), header.step, nbytes), rest, data)
 
@@ -206,6 +206,18 @@ class Tenant:
             os.close(self._descriptors.popleft())
 
 
-def _give_back(back: Descriptor, number: int) -> None:
-    with contextlib.suppress(OSError):                   # the lender is gone, and with it the need
-        os.write(back.number, _NUMBER.pack(number))
+_forks = [0]           # how often this process was forked, or was forked off: then others may read what it holds
+
+
+def _count_fork() -> None:
+    _forks[0] += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_count_fork)
+
+
+def _give_back(back: Descriptor, number: int, forks: int) -> None:
+    if forks == _forks[0]:
+        with contextlib.suppress(OSError):               # the lender is gone, and with it the need
+            os.write(back.number, _NUMBER.pack(number))
