@@ -28,7 +28,7 @@ CloseHandler = Callable[["Connection", "BaseException | None"], None]
 _SCRATCH = 1 << 16
 _SHARED = 1 << 18      # bytes of a frame that a group receives beside others; what is larger has a thread of its own
 _CALM_MILLISECONDS = 1000
-_AT_ONCE = int(getattr(socket, "MSG_DONTWAIT", 0))
+_WITHOUT_WAITING = int(getattr(socket, "MSG_DONTWAIT", 0))      # a plain number: unions of flags make new objects
 _SEND_BUFFER = 1 << 20 # of a Unix socket: a batch of examples fits, a long tensor goes in fewer turns
 
 
@@ -282,7 +282,7 @@ class SocketConnection(Connection):
 
     def _receive_available(self) -> int:
         self._make_room(self._wanted)
-        got = self._receive(self._view[self._end:], _AT_ONCE)
+        got = self._receive(self._view[self._end:], _WITHOUT_WAITING)
         self._end += got
         return got
 

@@ -33,7 +33,7 @@ follows."""
 
 _NUMBER = struct.Struct("<I")
 _NUMBERS = 1 << 16     # bytes that a pipe holds
-_CLOSED_IN_OTHERS = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))      # a plain number: unions of flags make new objects
+_CLOSED_IN_OTHERS = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 _ANCILLARY = socket.CMSG_SPACE(2 * array.array("i").itemsize) if hasattr(socket, "CMSG_SPACE") else 0
 
 
