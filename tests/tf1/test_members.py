@@ -208,3 +208,31 @@ def test_a_config_of_this_kind_runs_a_step():
     options = tf.GPUOptions(allocator_type="BFC", force_gpu_compatible=True)
     with tf.Session(config=tf.ConfigProto(gpu_options=options)) as sess:
         np.testing.assert_array_equal(sess.run(tf.ones([2])), [1, 1])
+
+
+def test_a_library_asks_which_device_the_scopes_ask_for():
+    class Capture:
+        device = None
+
+        def _set_device(self, device):
+            self.device = device
+
+    def asked():
+        capture = Capture()
+        graph._apply_device_functions(capture)
+        return capture.device
+
+    with tf.Graph().as_default() as graph:
+        assert asked() is None
+        with tf.device("/job:worker"), tf.device("/gpu:1"):
+            assert (asked().job, asked().device_type, asked().device_index) == ("worker", "GPU", 1)
+
+
+def test_barriers_are_where_programs_import_them_from():
+    from workbench.tf1.python.ops import data_flow_ops
+
+    barrier = data_flow_ops.Barrier(tf.float32, shapes=())
+    put, (_, keys, values) = barrier.insert_many(0, ["a", "b"], [1.0, 2.0]), barrier.take_many(2)
+    with tf.Session() as sess:
+        sess.run(put)
+        assert dict(zip(*sess.run([keys, values[0]]))) == {b"a": 1, b"b": 2}

@@ -7,6 +7,7 @@ import workbench as wb
 from workbench import errors
 from workbench.core.graph import graph as _graphs
 from workbench.core.graph.language import Language
+from workbench.tf1.devices import DeviceSpec
 from workbench.tf1.names import OPERATIONS
 
 __all__ = ["Graph", "begin", "reset_default_graph"]
@@ -73,6 +74,11 @@ class Graph(wb.Graph):
         known = (v for key in self.get_all_collection_keys() for v in self.get_collection(key) if getattr(
             v, "handle", None) is found)
         return next(known, None) or self.as_graph_element(name)
+
+    def _apply_device_functions(self, op: Any) -> None:
+        """Tell `op`, by its `_set_device`, which device the scopes in force ask for: so Keras asks for it."""
+        if asked := self._requested(op):
+            op._set_device(DeviceSpec.from_string(asked))
 
     language = Language(names=OPERATIONS, results=_RESULTS, entries=_ENTRIES, below=True, type=_type, tensor=_tensor,
                         operation=_operation, variable=_variable, shape=_shape, dtype=_dtype, variables_are_true=True)
