@@ -42,7 +42,7 @@ GOOD: dict[str, list[bytes]] = {
                 _raw(m.RegisterPartition("h", b"program", {THERE: ""}, {HERE: "", THERE: ""}), 8)],
     "chief": [_raw(m.Done(0.5, [np.ones(3), None]), 1), _raw(m.Failed("AbortedError", "why", THERE, True, ""), 1),
               _raw(m.Status({"a": "b"}), -2), _raw(m.LinkLost(THERE, "reset"), -1), _raw(m.Ended(), 1),
-              _raw(m.SpanBatch(0, (Span("op", "x", HERE, "d", 1, 0.0, 1.0, 1),)), -1)]}
+              _raw(m.SpanBatch(0, 2.0, (Span("op", "x", HERE, "d", 1, 0.0, 1.0, 1),)), -1)]}
 """Where it arrives -> frames that are all right there."""
 
 

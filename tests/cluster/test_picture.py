@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -37,10 +38,9 @@ def run(client, request) -> Iterator[SimpleNamespace]:
     journal.enabled = True
     hub, doubt, merge = Hub(journal), dict.fromkeys(TASKS, 0.0), journal.merge
 
-    def noting(task: str, spans: Sequence[Span], offset: float = 0.0, error: float = 0.0,
-               lost: int = 0) -> None:
+    def noting(task: str, spans: Sequence[Span], offset: float = 0.0, error: float = 0.0, *more: Any) -> None:
         doubt[task] = max(doubt[task], error)
-        merge(task, spans, offset, error, lost)
+        merge(task, spans, offset, error, *more)
     with pytest.MonkeyPatch.context() as patch, Cluster(client, 2, 2) as cluster:
         patch.setattr(journal, "merge", noting)
         script = softmax.build(WORKERS, SERVERS, request.param)

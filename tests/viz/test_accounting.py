@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.viz.scenarios import Plant, run, task
-from workbench.core.trace import Span
+from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import REMEMBERED, Accounting
 from workbench.viz.ledger import Ledger, Root
 from workbench.viz.names import Names
@@ -126,6 +126,39 @@ def test_a_step_is_accounted_when_its_spans_have_had_time_to_come():
     accounting.feed([span("recv", W0, 1, 2, message=message(W1, W0)), span("segment", W0, 5, 6, step=1)])
     (step,) = accounting.settle()
     assert step.accounts[W0].whole == 2
+
+
+def test_a_step_counts_as_soon_as_all_tasks_have_told_until_its_end_and_later_where_one_does_not():
+    """The tasks tell twice a second, on clocks of their own; the books look at what has come ten times a second."""
+    journal = Journal()
+    accounting, cursor, seen = Accounting(), 0, {}
+    for tenth in range(60):
+        now = tenth / 10
+        if tenth % 5 == 0:
+            for who, ahead in ((W0, 100.0), (W1, -3.0)):
+                if who == W1 and now > 4.0:
+                    continue      # it says nothing any more
+                ended = [span("segment", who, ahead + n, ahead + n + 0.05, step=int(2 * n))
+                         for n in (now - 0.5, now) if n >= 0 and n + 0.05 <= now]
+                journal.merge(who, ended, ahead, 1e-3, until=ahead + now)
+        cursor, _, spans = journal.spans_since(cursor)
+        accounting.feed(spans)
+        seen.update((step.number, now - step.end) for step in accounting.settle(told=journal.told))
+    assert set(seen) == set(range(8)) and all(0.44 < late < 0.46 for late in seen.values())
+    journal.task(W1, "lost")
+    assert journal.told == pytest.approx(5.5)      # nobody waits for the lost one
+
+
+def test_a_step_under_way_elsewhere_is_not_settled_before_its_task_has_told():
+    journal, accounting = Journal(), Accounting()
+    accounting.feed([span("segment", who, n / 5, n / 5 + 0.1, step=n) for n in range(3) for who in (W0, W1)])
+    journal.merge(W0, [], until=10.0)
+    journal.merge(W1, [], until=0.4)      # the last step began then, and goes on
+    assert [step.number for step in accounting.settle(told=journal.told)] == [0, 1]
+    journal.merge(W1, [], until=0.0)      # more comes
+    assert accounting.settle(told=journal.told) == []
+    journal.merge(W1, [], until=3.0)
+    assert [step.number for step in accounting.settle(told=journal.told)] == [2]
 
 
 def looked_at(workers: int) -> tuple[int, int]:

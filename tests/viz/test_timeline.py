@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 
 import pytest
 
@@ -11,10 +12,11 @@ from tests.viz import fixtures
 from tests.viz.scenarios import MS, Plant, run, task
 from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import Accounting
+from workbench.viz.books import books_of
 from workbench.viz.hub import Hub, hub_of
-from workbench.viz.reader import Batch
+from workbench.viz.reader import Batch, Shared
 from workbench.viz.step_index import StepIndex
-from workbench.viz.views.timeline import TimelineView
+from workbench.viz.views.timeline import Timeline, TimelineParameters, TimelineView
 from workbench.widgets.wire import pack
 
 pytestmark = pytest.mark.tiny
@@ -113,6 +115,20 @@ def test_a_stretch_of_time_may_reach_beyond_the_step():
     assert sum(wide.count) > 4 * sum(one.count) and min(wide.begin) < 0 < one.length < max(wide.until)
     narrow = shown(hub, step=10, start=0.0, end=one.length / 10)
     assert 0 < sum(narrow.count) < sum(one.count)
+
+
+def test_the_followed_step_is_one_of_which_all_tasks_have_told_until_its_end(monkeypatch):
+    monkeypatch.setattr("workbench.viz.views.timeline.SETTLED", 1000.0)
+    journal = journal_of(run(Plant(workers=3, servers=1, steps=10)))
+    ends = {number: max(span.end for span in journal.spans_since()[2] if span.step == number) for number in range(10)}
+    model = Timeline(journal, books_of(journal), Shared(journal.spans_since))
+    for until, number in ((ends[4], 4), (ends[6] + 1e-6, 6)):
+        for who in (PS, SLOW):
+            journal.merge(who, [], until=until if who == SLOW else 1e6)
+        model.shared.renew()
+        model.advance(time.perf_counter())
+        model._follow(time.perf_counter())
+        assert model.whole(TimelineParameters()).step == number
 
 
 def test_rows_that_cannot_be_seen_do_not_travel():

@@ -230,6 +230,7 @@ class Journal:
         self.knobs: dict[str, Any] = {}      # name -> who has a KnobRecord as `record` and may `move` (`core/run/knob.py`)
         self.lost_elsewhere: dict[str, int] = {}               # task -> spans it could not keep until they were sent
         self._clocks: dict[str, Clock] = {}
+        self._told: dict[str, float] = {}                      # task elsewhere -> until when it has told what ended, our clock
 
     def __repr__(self) -> str:
         """Short: it stands as a default in signatures that people read."""
@@ -242,9 +243,11 @@ class Journal:
             with self._lock:
                 self._spans.append(span)
 
-    def merge(self, task: str, spans: Iterable[Span], offset: float = 0.0, error: float = 0.0, lost: int = 0) -> None:
+    def merge(self, task: str, spans: Iterable[Span], offset: float = 0.0, error: float = 0.0, lost: int = 0,
+              until: float = 0.0) -> None:
         """Add `spans` of `task`, whose clock reads `offset` seconds more than ours (known within `error`); `lost` more
-        fell out of its own records before. Each span is moved by the offset that held when it began."""
+        fell out of its own records before. Each span is moved by the offset that held when it began. With these it has
+        told all that ended before `until` on its clock."""
         spans = list(spans)
         with self._lock:
             clock = self._clocks.setdefault(task, Clock())
@@ -254,6 +257,12 @@ class Journal:
             for span in spans:
                 moved = clock.at(span.start)
                 self._spans.append(span._replace(start=span.start - moved, end=span.end - moved) if moved else span)
+            self._told[task] = max(self._told.get(task, float("-inf")), until - offset)
+
+    @property
+    def told(self) -> float:
+        """Until when all tasks elsewhere have told what ended; -inf where there is none."""
+        return min(list(self._told.values()), default=float("-inf"))
 
     @property
     def clock_offsets(self) -> dict[str, tuple[float, float]]:
@@ -311,6 +320,7 @@ class Journal:
             self._tasks.append(record)
             if event == "joined":
                 self._clocks.pop(task, None)      # another process, maybe another host
+            self._told.pop(task, None)            # nobody waits for what a lost one would have told
             others = tuple(one for one in self.status.lost if one.task != task)
             self.status = replace(self.status, lost=(*others, record) if event == "lost" else others)
 

@@ -133,17 +133,19 @@ class Accounting:
         opened.executable = opened.executable or executable
         return opened
 
-    def settle(self, everything: bool = False, accounts: int = 1 << 62) -> list[Step]:
+    def settle(self, everything: bool = False, accounts: int = 1 << 62, told: float = float("-inf")) -> list[Step]:
         """`settling`, all at once."""
-        return drain(self.settling(everything, accounts))
+        return drain(self.settling(everything, accounts, told))
 
-    def settling(self, everything: bool = False, accounts: int = 1 << 62) -> Slices[list[Step]]:
-        """Account for the steps whose spans have come, all of them with `everything`; the new ones.
+    def settling(self, everything: bool = False, accounts: int = 1 << 62, told: float = float("-inf")) -> Slices[list[Step]]:
+        """Account for the steps whose spans have come, all of them with `everything`; the new ones. `told`: until when all
+        tasks have said what ended; where one does not, `SETTLED` decides.
 
         Beyond `accounts` (tasks times steps, at least one step of each executable) evenly many steps are left unaccounted:
         of many like steps a sample says as much. Yields now and then, so that others may work in between.
         """
-        ready = [key for key, opened in self._open.items() if everything or self._newest - opened.end > SETTLED]
+        told = max(told, self._newest - SETTLED)
+        ready = [key for key, opened in self._open.items() if everything or opened.end < told]
         if not ready and not self.count:  # a first answer comes sooner; of what ended last not all have told
             ready = sorted(self._open, key=lambda key: self._open[key].end)[:-1]
         found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)

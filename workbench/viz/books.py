@@ -120,7 +120,7 @@ class Books:
 
     def _working(self, quiet: bool) -> Slices[None]:
         """One verdict."""
-        made = yield from self._accounting.settling(quiet, ACCOUNTS if self.version else FIRST)
+        made = yield from self._accounting.settling(quiet, ACCOUNTS if self.version else FIRST, self.journal.told)
         self._unsettled = self._accounting.waiting > 0
         if made:
             summary = yield from judging(self._accounting, self._session())

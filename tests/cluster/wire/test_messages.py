@@ -24,7 +24,7 @@ EXAMPLES = [
     m.Failed("OutOfRangeError", "queue: empty; stop", "", True, ""), m.Ended(), m.LinkLost("/job:ps/task:0", "EOF"),
     m.Unregister(("h", "g")), m.Reset(("", "a")), m.WasReset(), m.StatusRequest(True), m.Status({"active": "[3]"}),
     m.ClockProbe(1.25),
-    m.ClockReply(1.25, 1.5, 1.75, "in add"), m.SpanBatch(2, (SPAN, SPAN)), m.Close(), m.Close(False), m.BeginAnew(),
+    m.ClockReply(1.25, 1.5, 1.75, "in add"), m.SpanBatch(2, 1.5, (SPAN, SPAN)), m.Close(), m.Close(False), m.BeginAnew(),
     m.Leaving("it stops"),
 ]
 
@@ -154,7 +154,7 @@ def order(*fields, data=None):
     (order("h", [1], 0, [["x", ["string", [2], 6]]], data=b"\x01\0\0\0a" + bytes(59)), "string 1 of 2 ends at byte"),
     (order("h", [1], 0, [], data=bytes(64)), "RunStep: uses 0 payload bytes of 64"),
     (control([float("nan")], m.ClockProbe), "ClockProbe.sent: nan is no finite number"),
-    (control([0, [["op", 1]]], m.SpanBatch), r"SpanBatch.spans: \['op', 1\] is no trace span"),
+    (control([0, 1.5, [["op", 1]]], m.SpanBatch), r"SpanBatch.spans: \['op', 1\] is no trace span"),
     (Frame(Header(10, 2, 7, 1, 1, 3, 4), b"k", bytearray(4)), "Tensor k: 4 bytes came with a valueless token"),
     (Frame(Header(10, 63 << 2, 7, 1, 1, 3, 0), b"k", None), "rank 63"),
     (Frame(Header(10, 200 << 8, 7, 1, 1, 3, 0), b"k", None), "dtype code 200 in 1 bytes"),

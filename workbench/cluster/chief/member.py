@@ -151,7 +151,7 @@ class Member:
         elif kind is m.SpanBatch:
             offset, bound = self.clock
             self.lost_spans += message.lost         # type: ignore[attr-defined]
-            self._journal.merge(self.task, message.spans, offset, bound, message.lost)      # type: ignore[attr-defined]
+            self._journal.merge(self.task, message.spans, offset, bound, message.lost, message.until)  # type: ignore[attr-defined]
         elif kind is m.Leaving:
             self._listener.on_lost(self, errors.UnavailableError(message.why))      # type: ignore[attr-defined]
         elif kind is m.LinkLost:

@@ -9,10 +9,11 @@ from workbench.core.names import split_key, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.run.where import place_of_any
 
-__all__ = ["Active", "Broken", "Steps"]
+__all__ = ["LATE", "Active", "Broken", "Steps"]
 
 _EARLY = 2 << 30       # bytes that one peer may have waiting for steps that have not begun, besides those of one such step
 _LONG = 1.0            # seconds from which on people want to know where a step is
+LATE = 0.1             # seconds within which a span that has ended is recorded
 _WORDS = 300           # characters of that, a message holds 512 bytes
 _ENTRY = 1 << 10       # what a tensor takes besides its bytes
 
@@ -161,6 +162,11 @@ class Steps:
         place = place_of_any(set(long.values()))
         waits = sorted({task_of(split_key(key).source) for table in tables for key in table.pending})
         return (f"in {place}" if place else f"for {waits[0]}" if waits else "")[:_WORDS]
+
+    def told(self, now: float) -> float:
+        """Until when all that ended is recorded: a step that runs here may yet say what it did, one that is over hardly."""
+        with self._lock:
+            return min([now - LATE, *(run.started for run in self._active.values())])
 
     def known(self) -> list[int]:
         """Steps that somebody may wait for."""

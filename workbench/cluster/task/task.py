@@ -65,8 +65,7 @@ class Task:
         self._links: dict[str, Connection] = {}            # we send on these
         self._inbound: list[Connection] = []               # we receive on these
         self._group = ReceiverGroup(f"{name}")
-        self._silence, self._unheard, self._pieces = 0.0, 0.0, 0
-        self._cursor = 0
+        self._silence, self._unheard, self._pieces, self._cursor = 0.0, 0.0, 0, 0
         self._closed, self.over = False, threading.Event()
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
             m.RunStep: self._run, m.Abort: self._abort, m.RegisterPartition: self._register, m.ClockProbe: self._probe,
@@ -161,11 +160,12 @@ class Task:
         self.ship_spans()
 
     def ship_spans(self) -> None:
-        """Send what the journal gained since the last time."""
+        """Send what the journal gained since the last time, and until when that is all."""
         with self._ship_lock:                                  # whoever asks to flush waits for spans on their way
-            self._cursor, lost, spans = self.journal.spans_since(self._cursor)
-            for start in range(0, len(spans), _BATCH):
-                self._reply(m.SpanBatch(lost, tuple(spans[start:start + _BATCH])), -1)
+            told, (self._cursor, lost, spans) = self.steps.told(time.perf_counter()), self.journal.spans_since(self._cursor)
+            for start in range(0, len(spans) or 1, _BATCH):
+                until = told if start + _BATCH >= len(spans) else 0.0
+                self._reply(m.SpanBatch(lost, until, tuple(spans[start:start + _BATCH])), -1)
                 lost = 0
 
     def _status(self, number: int, message: m.StatusRequest) -> None:

@@ -210,10 +210,12 @@ class ClockReply(Message):
 
 @dataclass(frozen=True)
 class SpanBatch(Message):
-    """Task -> chief: trace spans on the task's clock; `lost` fell out of its bounded journal before."""
+    """Task -> chief: trace spans on the task's clock; `lost` fell out of its bounded journal before. With these it has told
+    all that ended before `until`, on its clock; 0: more comes."""
 
     kind = 15
     lost: Count
+    until: Seconds
     spans: Annotated[tuple[Any, ...], Spans()]
 
 

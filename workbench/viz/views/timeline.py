@@ -21,7 +21,7 @@ from workbench.viz.views.base import View, view
 __all__ = ["Lane", "Timeline", "TimelineParameters", "TimelineView"]
 
 STEPS = 10_000  # recorded steps that can be picked
-SETTLED = 0.7  # seconds without a new span from which a step is complete
+SETTLED = 0.7  # seconds without a new span from which a step is complete although not all tasks have told until its end
 SPARING = 200.0  # the newest step is drawn again when this many times the cost of the last drawing has passed, at the
 FRESH = 0.9  # latest after so many seconds
 REMEMBERED = 8  # pictures, and critical paths
@@ -125,8 +125,9 @@ class Timeline(View):
 
     def _follow(self, now: float) -> None:
         """The newest step of which no more spans come."""
+        told = self.journal.told
         for recorded in self._steps.newest_first():
-            if now - recorded.touched >= SETTLED:
+            if recorded.end <= told or now - recorded.touched >= SETTLED:
                 self._newest[recorded.run] = recorded
                 self._run = recorded.run
                 return
