@@ -106,6 +106,7 @@ LAYERS = (
     ("tables of files", "formats.table"),
     ("tensor bundles", "formats.bundle"),
     ("files of graphs", "formats.graph_util"),
+    ("parts of graphs", "formats.scoped"),
     ("meta graphs", "formats.meta"),
     ("savers of TensorFlow", "formats.saver"),
     ("values of checkpoints", "formats.restoring"),

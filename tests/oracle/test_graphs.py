@@ -118,6 +118,28 @@ def test_saved_models_and_frozen_graphs(forth: bool, tmp_path: Any) -> None:
     np.testing.assert_allclose(again, wanted, 1e-5, 1e-6)
 
 
+@PAIRS
+def test_a_scope_goes_into_another_graph(forth: bool) -> None:
+    writer, reader = both(forth)
+    with quiet():
+        with writer.Graph().as_default():
+            x = writer.placeholder(writer.float32, [None, 2], name="x")
+            with writer.variable_scope("tower"):
+                w = writer.get_variable("w", initializer=writer.constant([[2.0], [3.0]]), use_resource=True)
+                writer.add_to_collection("outs", writer.nn.relu(writer.matmul(x, w), name="out"))
+            writer.add_to_collection("outs", x)
+            part = writer.train.export_meta_graph(export_scope="tower")
+        told = reader.MetaGraphDef.FromString(part.SerializeToString())
+        with reader.Graph().as_default() as graph, reader.Session() as session:
+            given = reader.constant([[1.0, 4.0]])
+            reader.train.import_meta_graph(told, import_scope="new", input_map={"$unbound_inputs_x": given})
+            session.run(reader.global_variables_initializer())
+            found, = graph.get_collection("outs")
+            assert (found.name, [v.name for v in reader.trainable_variables()]) == ("new/out:0", ["new/w:0"])
+            assert session.run(found).tolist() == [[14.0]]
+            assert session.run(reader.gradients(found, given)[0]).tolist() == [[2.0, 3.0]]
+
+
 def steering(tf: Any) -> str:
     """A loop around a variable, a branch, and a loop whose variable grows."""
     x, n = tf.placeholder(tf.float32, [None, 3], name="x"), tf.placeholder(tf.int32, [], name="n")

@@ -12,14 +12,17 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.subgraph import root_graph
 from workbench.formats.messages import message, parse_text, text_of
 from workbench.formats.reader import as_message, import_graph_def, saver_nodes
+from workbench.formats.scoped import UNBOUND, below, check_bound, cut
 from workbench.formats.values import attr, tensor_proto
 from workbench.formats.writer import Writer, graph_def
 from workbench.nn.variables import GraphKeys, Variable
 from workbench.train.sessions.coordinator import QueueRunner
 
-__all__ = ["add_saver", "meta_graph", "read_meta", "write_message"]
+__all__ = ["add_saver", "meta_graph", "queue_runner_def", "queue_runner_from", "read_meta", "variable_def", "variable_from",
+           "write_message"]
 
 _log = logging.getLogger("workbench")
 _VARIABLES = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.MODEL_VARIABLES,
@@ -30,16 +33,19 @@ TEXT = np.dtype(object)
 # out
 
 def meta_graph(graph: Graph, variables: Mapping[str, Variable] | None = None, collections: Iterable[str] | None = None,
-               clear_devices: bool = False, saver: Any = None) -> Any:
-    """The MetaGraphDef of `graph`, with `collections` (all) and nodes that save and restore `variables` by their names in a
-    checkpoint.
+               clear_devices: bool = False, saver: Any = None, scope: str | None = None, nodes: Any = None,
+               unbound: str | None = UNBOUND) -> Any:
+    """The MetaGraphDef of `graph`, or of a GraphDef `nodes` of it, with `collections` (all) and nodes that save and restore
+    `variables` by their names in a checkpoint; of what stands below `scope` alone where that is given (see scoped.cut).
     """
     found = message("MetaGraphDef")()
     found.meta_info_def.tensorflow_version = "1.15.0"
-    found.graph_def.CopyFrom(graph_def(graph))
+    found.graph_def.CopyFrom(graph_def(graph) if nodes is None else as_message("GraphDef", nodes, "export_meta_graph"))
     known = [key for key in graph.collections if not key.startswith("__")]      # others are what this process keeps there
     for key in known if collections is None else collections:
-        _add_collection(found, key, graph.get_collection(key))
+        _add_collection(found, key, graph.get_collection(key), scope)
+    if scope:
+        cut(found, scope, unbound)
     if variables:
         found.saver_def.CopyFrom(add_saver(found.graph_def, variables, saver))
     if clear_devices:
@@ -48,15 +54,13 @@ def meta_graph(graph: Graph, variables: Mapping[str, Variable] | None = None, co
     return found
 
 
-def _add_collection(proto: Any, key: str, items: Sequence[Any]) -> None:
+def _add_collection(proto: Any, key: str, items: Sequence[Any], scope: str | None) -> None:
     kept = message("CollectionDef")()
     for item in items:
-        if isinstance(item, Variable):
-            kept.bytes_list.value.append(_variable_def(item).SerializeToString())
-        elif isinstance(item, QueueRunner):
-            kept.bytes_list.value.append(message("QueueRunnerDef")(
-                queue_name=item.name, enqueue_op_name=[_op(o).name for o in item.enqueue_ops],
-                close_op_name=_op(item.close_op).name, cancel_op_name=_op(item.cancel_op).name).SerializeToString())
+        if isinstance(item, (Variable, QueueRunner)):
+            told = variable_def(item, scope) if isinstance(item, Variable) else queue_runner_def(item, scope)
+            if told is not None:
+                kept.bytes_list.value.append(told.SerializeToString())
         elif isinstance(item, (Tensor, Operation)):
             kept.node_list.value.append(item.name)
         elif isinstance(item, (str, bytes)):
@@ -69,17 +73,26 @@ def _add_collection(proto: Any, key: str, items: Sequence[Any]) -> None:
             _log.warning("export_meta_graph: collection %r is left out: it holds a %s, which has no message", key,
                          type(item).__name__)
             return
-    proto.collection_def[key].CopyFrom(kept)
+    if kept.WhichOneof("kind") or not scope:
+        proto.collection_def[key].CopyFrom(kept)
 
 
 def _op(item: Any) -> Operation:
     return item.op if isinstance(item, Tensor) else item
 
 
-def _variable_def(variable: Variable) -> Any:
-    return message("VariableDef")(
+def variable_def(variable: Variable, export_scope: str | None = None) -> Any:
+    """The VariableDef of a variable, its names without `export_scope`; None for a variable outside of that scope."""
+    return below(message("VariableDef")(
         variable_name=variable.name, initializer_name=variable.initializer.name, initial_value_name=variable.initial_value.name,
-        snapshot_name=variable.__graph_element__().name, is_resource=True, trainable=variable.trainable)
+        snapshot_name=variable.__graph_element__().name, is_resource=True, trainable=variable.trainable), export_scope)
+
+
+def queue_runner_def(runner: QueueRunner, export_scope: str | None = None) -> Any:
+    """The QueueRunnerDef of a runner, its names without `export_scope`; None for a queue outside of that scope."""
+    return below(message("QueueRunnerDef")(
+        queue_name=runner.name, enqueue_op_name=[_op(o).name for o in runner.enqueue_ops],
+        close_op_name=_op(runner.close_op).name, cancel_op_name=_op(runner.cancel_op).name), export_scope)
 
 
 def add_saver(proto: Any, variables: Mapping[str, Variable], saver: Any = None) -> Any:
@@ -130,13 +143,14 @@ def write_message(path: Any, proto: Any, as_text: bool) -> str:
 # in
 
 def read_meta(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None,
-              input_map: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Variable]]:
+              input_map: Mapping[str, Any] | None = None, unbound: str | None = UNBOUND) -> tuple[Any, dict[str, Variable]]:
     """(the MetaGraphDef, variables by their names in it) after its nodes and collections were added to the default graph.
 
-    NotFoundError for a missing file, and the errors of
-    `import_graph_def`.
+    NotFoundError for a missing file, InvalidArgumentError where `input_map` lacks what the collection `unbound` names, and the
+    errors of `import_graph_def`.
     """
     proto = _meta(meta_graph_or_file)
+    check_bound(proto, input_map or {}, unbound)
     nodes = message("GraphDef")()
     nodes.CopyFrom(proto.graph_def)
     left_out = saver_nodes(nodes)
@@ -188,12 +202,12 @@ def _collections(graph: Graph, proto: Any, scope: str, left_out: set[str]) -> di
                 graph.add_to_collection(key, _variable(graph, value, scope, variables))
             elif key == GraphKeys.QUEUE_RUNNERS:
                 graph.add_to_collection(key, _queue_runner(graph, value, scope))
-            elif not key.endswith("_context") and key != "savers":      # how TensorFlow differentiates loops; its own savers
+            elif not key.endswith("_context") and key not in ("savers", UNBOUND):      # of TensorFlow's loops and savers; given
                 graph.add_to_collection(key, value)
     return variables
 
 
-def _variable(graph: Graph, data: bytes, scope: str, known: dict[str, Variable]) -> Variable:
+def _variable(graph: Graph, data: Any, scope: str, known: dict[str, Variable]) -> Variable:
     told = as_message("VariableDef", data, "import_meta_graph: a variable")
     name = told.variable_name.partition(":")[0]
     if name not in known:
@@ -206,7 +220,21 @@ def _variable(graph: Graph, data: bytes, scope: str, known: dict[str, Variable])
     return known[name]
 
 
-def _queue_runner(graph: Graph, data: bytes, scope: str) -> QueueRunner:
+def _queue_runner(graph: Graph, data: Any, scope: str) -> QueueRunner:
     told = as_message("QueueRunnerDef", data, "import_meta_graph: a queue runner")
     return QueueRunner(graph.operation(scope + told.queue_name), [graph.operation(scope + n) for n in told.enqueue_op_name],
                        graph.operation(scope + told.close_op_name), graph.operation(scope + told.cancel_op_name))
+
+
+def variable_from(variable_def: Any, import_scope: str | None = None) -> Variable:
+    """The variable of the default graph that a VariableDef names, below `import_scope`; it is put into no collection."""
+    return _variable(root_graph(), variable_def, _prefix(import_scope), {})
+
+
+def queue_runner_from(queue_runner_def: Any, import_scope: str | None = None) -> QueueRunner:
+    """A runner of the operations of the default graph that a QueueRunnerDef names, below `import_scope`."""
+    return _queue_runner(root_graph(), queue_runner_def, _prefix(import_scope))
+
+
+def _prefix(scope: str | None) -> str:
+    return f"{scope}/" if scope else ""

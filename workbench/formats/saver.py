@@ -18,12 +18,13 @@ from workbench.core.state.manifest import MANIFEST
 from workbench.formats import bundle
 from workbench.formats.messages import message, parse_text
 from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
+from workbench.formats.scoped import UNBOUND
 from workbench.nn.variables import Variable
 from workbench.train.saving import saver as native
 
-__all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_graph", "generate_checkpoint_state_proto",
-           "get_checkpoint_mtimes", "get_checkpoint_state", "import_meta_graph", "latest_checkpoint", "list_variables",
-           "load_checkpoint", "load_variable",
+__all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_graph", "export_scoped_meta_graph",
+           "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state", "import_meta_graph",
+           "import_scoped_meta_graph", "latest_checkpoint", "list_variables", "load_checkpoint", "load_variable",
            "update_checkpoint_state"]
 
 V1, V2 = 1, 2
@@ -174,9 +175,10 @@ class Saver(native.Saver):
     def export_meta_graph(self, filename: Any = None, collection_list: Sequence[str] | None = None, as_text: bool = False,
                           export_scope: str | None = None, clear_devices: bool = False, clear_extraneous_savers: bool = False,
                           strip_default_attrs: bool = False) -> Any:
-        """The MetaGraphDef of the default graph with this saver, also written to `filename` where that is given."""
-        _no_scope(export_scope)
-        found = meta_graph(get_default_graph(), self._whole(), collection_list, clear_devices, self)
+        """The MetaGraphDef of the default graph with this saver, also written to `filename` where that is given; of what stands
+        below `export_scope` alone it has no saver, as TensorFlow's nodes of savers stand outside of scopes."""
+        found = meta_graph(get_default_graph(), None if export_scope else self._whole(), collection_list, clear_devices, self,
+                           export_scope)
         if filename is not None:
             write_message(filename, found, as_text)
         return found
@@ -185,28 +187,63 @@ class Saver(native.Saver):
         """The SaverDef that the nodes of an exported graph have."""
         return add_saver(message("GraphDef")(), self._whole(), self)
 
-    to_proto = as_saver_def
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The SaverDef; None with an `export_scope`, outside of which the nodes of savers stand."""
+        return None if export_scope else self.as_saver_def()
 
-
-def _no_scope(scope: str | None) -> None:
-    if scope:
-        raise errors.UnimplementedError(f"export_meta_graph: export_scope is {scope!r}; export the whole graph, or a part with "
-                                        "graph_util.extract_sub_graph")
+    @staticmethod
+    def from_proto(saver_def: Any, import_scope: str | None = None) -> Saver:
+        """A saver of all variables, as a SaverDef says; of those below `import_scope` alone, which checkpoints name without
+        it."""
+        if not import_scope:
+            return Saver(saver_def=saver_def)
+        inside = _by_name(root_graph().get_collection("variables"), import_scope)
+        return Saver({name.partition(":")[0]: variable for name, variable in inside.items()}, saver_def=saver_def)
 
 
 def export_meta_graph(filename: Any = None, meta_info_def: Any = None, graph_def: Any = None, saver_def: Any = None,
                       collection_list: Sequence[str] | None = None, as_text: bool = False, graph: Any = None,
                       export_scope: str | None = None, clear_devices: bool = False, clear_extraneous_savers: bool = False,
                       strip_default_attrs: bool = False) -> Any:
-    """The MetaGraphDef of `graph` (the default graph), also written to `filename` where that is given."""
-    _no_scope(export_scope)
-    found = meta_graph(graph or root_graph(), None, collection_list, clear_devices)
-    for name, given in (("meta_info_def", meta_info_def), ("graph_def", graph_def), ("saver_def", saver_def)):
+    """The MetaGraphDef of `graph` (the default graph), also written to `filename` where that is given.
+
+    With `export_scope` it is the part below that scope, without the scope in its names; what the part reads from outside is
+    called "$unbound_inputs_<name>", listed in the collection "unbound_inputs", and given as `input_map` when it is imported.
+    """
+    return export_scoped_meta_graph(filename, graph_def, graph, export_scope, as_text, clear_devices=clear_devices,
+                                    saver_def=saver_def, meta_info_def=meta_info_def, collection_list=collection_list)[0]
+
+
+def export_scoped_meta_graph(filename: Any = None, graph_def: Any = None, graph: Any = None, export_scope: str | None = None,
+                             as_text: bool = False, unbound_inputs_col_name: str | None = UNBOUND,
+                             clear_devices: bool = False, saver_def: Any = None, clear_extraneous_savers: bool = False,
+                             meta_info_def: Any = None, collection_list: Sequence[str] | None = None) -> tuple[Any, Any]:
+    """(what export_meta_graph gives, global variables below `export_scope` by their names without it)."""
+    graph = graph or root_graph()
+    found = meta_graph(graph, None, collection_list, clear_devices, scope=export_scope, nodes=graph_def,
+                       unbound=unbound_inputs_col_name)
+    for name, given in (("meta_info_def", meta_info_def), ("saver_def", saver_def)):
         if given is not None:
             getattr(found, name).ParseFromString(given.SerializeToString())
     if filename is not None:
         write_message(filename, found, as_text)
-    return found
+    return found, _by_name(graph.get_collection("variables"), export_scope)
+
+
+def _by_name(variables: Sequence[Variable], scope: str | None) -> dict[str, Variable]:
+    prefix = f"{scope}/" if scope else ""
+    return {v.name.removeprefix(prefix): v for v in variables if v.name.startswith(prefix)}
+
+
+def import_scoped_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, graph: Any = None,
+                             import_scope: str | None = None, input_map: Mapping[str, Any] | None = None,
+                             unbound_inputs_col_name: str | None = UNBOUND) -> dict[str, Variable]:
+    """Add a meta graph to `graph` (the default graph), below `import_scope`; gives its global variables by name."""
+    graph = graph or root_graph()
+    with graph.as_default():
+        variables = read_meta(meta_graph_or_file, clear_devices, import_scope, input_map, unbound_inputs_col_name)[1]
+        kept = graph.get_collection("variables")
+    return _by_name([v for v in variables.values() if v in kept], import_scope)
 
 
 def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None,

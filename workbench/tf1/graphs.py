@@ -13,14 +13,16 @@ from workbench.core.graph.dtype import as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.shape import as_shape
 from workbench.core.run.session import Session
-from workbench.formats import graph_util, messages, saved_model, saver
+from workbench.formats import graph_util, messages, meta, saved_model, saver
 from workbench.formats import values as values_of
 from workbench.formats.reader import create_operation, import_graph_def
 from workbench.formats.schema import ENUMS
 from workbench.formats.writer import MIN_CONSUMER, PRODUCER, graph_def, node_def
+from workbench.nn.variables import Variable
 from workbench.tf1.missing import Namespace
 from workbench.train import config
 from workbench.train.cluster_spec import ClusterSpec
+from workbench.train.sessions.coordinator import QueueRunner
 
 __all__ = ["GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "TRAIN",
            "assert_equal_graph_def", "core", "graph_util", "import_graph_def", "install", "make_ndarray", "make_tensor_proto",
@@ -179,5 +181,8 @@ def install() -> None:
             (Operation, "values", lambda op: op.outputs),
             (Tensor, "value_index", property(lambda tensor: tensor.index, doc="Which output of its operation it is.")),
             (ClusterSpec, "as_cluster_def", _cluster_def),
+            (Variable, "to_proto", meta.variable_def), (Variable, "from_proto", staticmethod(meta.variable_from)),
+            (QueueRunner, "to_proto", meta.queue_runner_def),
+            (QueueRunner, "from_proto", staticmethod(meta.queue_runner_from)),
             (Operation, "node_def", property(node_def, doc=node_def.__doc__))):
         setattr(owner, name, value)

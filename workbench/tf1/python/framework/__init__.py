@@ -5,6 +5,7 @@ import workbench.tf1 as tf
 from workbench.core.graph import dtype as _dtype
 from workbench.core.graph.build import constant_value as _constant_value
 from workbench.core.graph.shape import as_shape as _as_shape
+from workbench.formats import saver as _saver
 from workbench.nn import functions as function
 from workbench.tf1.missing import Namespace
 
@@ -38,7 +39,8 @@ errors = errors_impl = tf.errors
 graph_util = graph_util_impl = tf.graph_util
 graph_io = Namespace(write_graph=tf.train.write_graph)
 importer = _of("import_graph_def")
-meta_graph = Namespace(export_scoped_meta_graph=tf.train.export_meta_graph, import_scoped_meta_graph=tf.train.import_meta_graph)
+meta_graph = Namespace(export_scoped_meta_graph=_saver.export_scoped_meta_graph,
+                       import_scoped_meta_graph=_saver.import_scoped_meta_graph)
 file_io = Namespace(
     FileIO=tf.gfile.GFile, file_exists=tf.gfile.Exists, delete_file=tf.gfile.Remove, get_matching_files=tf.gfile.Glob,
     create_dir=tf.gfile.MkDir, recursive_create_dir=tf.gfile.MakeDirs, copy=tf.gfile.Copy, rename=tf.gfile.Rename,
