@@ -17,7 +17,7 @@ from workbench.viz.report import render_report, write_report
 from workbench.viz.schema import Series, SeriesView
 
 FACTS = {"Accuracy": "91.8 %", "Final loss": 0.42131, "Steps": 1000}
-SECTIONS = ("learning", "graph", "placement", "steps", "stragglers", "timeline", "operations", "rewrites", "help")
+SECTIONS = ("learning", "graph", "steps", "stragglers", "timeline", "operations", "rewrites", "help")
 
 
 def write(folder: Path, journal: Journal) -> Path:
@@ -32,7 +32,7 @@ def test_one_file_with_everything_in_it(tmp_path):
     assert "worker:1 costs " in text and "Let it go, or add a backup worker." in text
     assert ">0.4213<" in text and ">1,000<" in text
     kept = json.loads(re.search(r'<script type="application/json" id="workbench-records">(.*?)</script>', text)[1])
-    assert set(kept["update"]["topics"]) == {"steps", "series", "work"}
+    assert set(kept["update"]["topics"]) == {"steps", "series", "work", "operations"}
     looks = kept["graph"]["looks"]
     assert looks[0]["opened"] == "" and {"gradients"} <= {look["opened"] for look in looks}
     for look in looks:
@@ -162,6 +162,8 @@ def test_in_a_browser(tmp_path, look):
         curve.hover()
         page.wait_for_selector("[data-view='series'] .wb-Chart-tip:not([hidden]) b:has-text('step')")
         assert page.locator("[data-view='steps'] canvas").first.is_visible()
+        times, placed = page.locator("[data-view='operations'] table").all()
+        assert times.locator("tr").count() > 2 and placed.locator(".wb-Device").count() > 1
         assert page.locator("[data-view='work'] .wb-mod-slow th").inner_text().endswith("worker:1")
         board = page.locator("[data-view='timeline'] .wb-Timeline-view")
         last = int(board.get_attribute("data-step"))

@@ -27,11 +27,10 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'
 _SECTIONS = (
     ("learning", "Learning", report_sections.learning),
     ("graph", "Graph", report_graph.graph),
-    ("placement", "Placement", report_graph.placement),
     ("steps", "Step times", report_sections.steps),
     ("stragglers", "Stragglers", report_sections.stragglers),
     ("timeline", "Timeline", report_sections.timeline),
-    ("operations", "Operations", report_sections.operations),
+    ("operations", "Operations", report_graph.operations),
     ("rewrites", "Rewrites", report_graph.rewrites),
     ("help", "How to read this", report_sections.explanations),
 )
@@ -58,7 +57,8 @@ def write_report(path: str | os.PathLike[str], journal: Journal = journal, title
 def render_report(journal: Journal, title: str, facts: Mapping[str, Any]) -> str:
     """The text of the report."""
     run = read(journal)
-    script, data = kit("kit.js"), records(run.status, run.steps, run.series, run.summary, run.timelines, run.kept)
+    data = records(run.status, run.steps, run.series, run.summary, run.operations, run.timelines, run.kept)
+    script = kit("kit.js")
     sections = [(id, name, make(run)) for id, name, make in _SECTIONS]
     shown = [(id, name, body) for id, name, body in sections if body is not None]
     links = tag("nav", *(tag("a", name, href=f"#{id}") for id, name, _ in shown), aria_label="Sections")

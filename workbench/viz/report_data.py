@@ -11,11 +11,14 @@ from workbench.viz.graph_view import choose_graph
 from workbench.viz.heat import Heat
 from workbench.viz.kept_graph import Kept, keep
 from workbench.viz.palette import device_order
+from workbench.viz.placement_view import Placement, placement_view
 from workbench.viz.report_records import timelines
 from workbench.viz.schema import SeriesView, StepView
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
+from workbench.viz.trace_view import op_totals
 from workbench.viz.verdict import Summary, judge, regular
+from workbench.viz.views.operations import OperationsView, operations_view
 from workbench.viz.views.timeline import TimelineView
 
 __all__ = ["Run", "read"]
@@ -41,6 +44,7 @@ class Run:
     timelines: list[TimelineView]  # of the newest steps that were recorded in detail, the oldest first
     kept: Kept | None  # what can be looked at of the graph
     undrawn: str  # why it could not be laid out, "" when it was
+    operations: OperationsView
 
     @property
     def lost_tasks(self) -> dict[str, TaskRecord]:
@@ -78,6 +82,7 @@ def read(journal: Journal) -> Run:
         earlier,
         timelines(journal, spans),
         *_kept(graph, stages, spans),
+        operations_view(op_totals(spans), placement_view(graph) if graph is not None else Placement([], 0, 0)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.core.trace import GraphRecord
+from workbench.viz import report_sections
 from workbench.viz.graph_view import GraphPicture
 from workbench.viz.html import Markup, join, table, tag
 from workbench.viz.palette import color_of, short_device
@@ -15,7 +16,7 @@ from workbench.viz.report_sections import place_of
 from workbench.viz.svg import to_svg
 from workbench.viz.units import amount, percent
 
-__all__ = ["graph", "placement", "rewrites"]
+__all__ = ["graph", "operations", "rewrites"]
 
 DEADLINE = 20.0  # seconds for one layout
 
@@ -70,7 +71,13 @@ def _names(row: PassRow) -> Markup | None:
     return tag("details", tag("summary", count), tag("ul", *items, class_="names"))
 
 
-def placement(run: Run) -> Markup:
+def operations(run: Run) -> Markup:
+    """Which operations take the time, and what lies on which device: the panel's tables; longer ones without scripts."""
+    still = report_sections.operations(run), _placement(run)
+    return place_of("operations", *still) if run.operations.devices else join(still)
+
+
+def _placement(run: Run) -> Markup:
     """Operations and bytes per device."""
     if run.graph is None:
         return tag("p", "No graph was recorded.", class_="empty")

@@ -17,6 +17,7 @@ from workbench.viz.kept_graph import Kept
 from workbench.viz.reader import Shared
 from workbench.viz.schema import SeriesView, StepView, Update, plain
 from workbench.viz.verdict import Summary
+from workbench.viz.views.operations import OperationsView
 from workbench.viz.views.timeline import ROWS, Timeline, TimelineParameters, TimelineView
 from workbench.viz.work_view import work_view
 
@@ -54,11 +55,12 @@ def _full_steps(spans: Sequence[Span]) -> list[int]:
     return sorted(step for step, count in counts.items() if count >= 0.8 * usual)[-LAST:]
 
 
-def records(status: StatusRecord, steps: StepView, series: SeriesView, summary: Summary,
+def records(status: StatusRecord, steps: StepView, series: SeriesView, summary: Summary, operations: OperationsView,
             timelines: Sequence[TimelineView], graph: Kept | None) -> str:
     """One update with everything in it, the timelines and the graph's pictures, as JSON without a "<"."""
     state = {"records_lost": 0, "seconds": 0.0, **asdict(status), "lost": [asdict(one) for one in status.lost]}
-    topics = {"steps": steps, "series": replace(series, names=[one.name for one in series.series]), "work": work_view(summary)}
+    topics = {"steps": steps, "series": replace(series, names=[one.name for one in series.series]), "work": work_view(summary),
+              "operations": operations}
     update = Update(0, state, topics, {})
     kept = {"update": update, "timelines": list(timelines), "graph": graph}
     text = json.dumps(_short(plain(kept)), ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,10 @@ from workbench.viz.graph_view import choose_graph
 from workbench.viz.palette import color_of
 from workbench.viz.placement_view import Placement, placement_view
 from workbench.viz.reader import CATCH_UP, Reader, Shared
-from workbench.viz.trace_view import OpTotals
+from workbench.viz.trace_view import OpTotal, OpTotals
 from workbench.viz.views.base import View, view
 
-__all__ = ["DevicePlacement", "OperationRow", "Operations", "OperationsView"]
+__all__ = ["DevicePlacement", "OperationRow", "Operations", "OperationsView", "operations_view"]
 
 ROWS = 40  # operations that travel, the most expensive ones
 CALM = 1.0  # seconds between two tables, and at least
@@ -60,6 +60,16 @@ class OperationsView:
     unknown: int  # tensors of unknown size: bytes are lower bounds when there are any
 
 
+def operations_view(totals: Sequence[OpTotal], placed: Placement) -> OperationsView:
+    """The tables of these totals, the most expensive first, and of what lies where."""
+    whole = sum(total.usual for total in totals) or 1.0
+    rows = [OperationRow(t.name, t.type, t.device, color_of(t.device), t.count, t.median, t.longest, t.usual / whole)
+            for t in totals[:ROWS]]
+    devices = [DevicePlacement(r.device, color_of(r.device), r.operations, r.state_bytes, r.received_bytes, r.named)
+               for r in placed.rows if r.device]
+    return OperationsView(rows, len(totals) - len(rows), devices, placed.crossing, placed.unknown)
+
+
 @view("operations", OperationsView)
 class Operations(View):
     """Of the current session; a table a second, less often where it is expensive."""
@@ -96,13 +106,7 @@ class Operations(View):
         if graph is not None and graph is not self._placed[0]:
             self._placed = graph, placement_view(graph)
         self._seen = self._totals.count
-        totals, placed = self._totals.rows(), self._placed[1]
-        whole = sum(total.usual for total in totals) or 1.0
-        rows = [OperationRow(t.name, t.type, t.device, color_of(t.device), t.count, t.median, t.longest, t.usual / whole)
-                for t in totals[:ROWS]]
-        devices = [DevicePlacement(r.device, color_of(r.device), r.operations, r.state_bytes, r.received_bytes, r.named)
-                   for r in placed.rows if r.device]
-        self._made = OperationsView(rows, len(totals) - len(rows), devices, placed.crossing, placed.unknown)
+        self._made = operations_view(self._totals.rows(), self._placed[1])
         self._version += 1
 
     def version(self, params: Any) -> Hashable:
