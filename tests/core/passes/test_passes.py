@@ -186,6 +186,18 @@ def test_fold_leaves_large_results_to_run_time():
     assert kinds(fold(program(y)))["fill"] == 1
 
 
+@pytest.mark.parametrize("like, number", [(wb.zeros_like, 0.0), (wb.ones_like, 1.0)])
+def test_a_large_tensor_of_one_number_is_that_number_where_it_is_read_element_by_element(like, number):
+    x = wb.placeholder("float32", [600, 600], name="x")
+    p = program(wb.where(x > 0.5, like(x), x), like(x), feeds=[x])
+    folded = algebra(fold(p))
+    select = next(op for op in folded.graph.operations if op.type == "select")
+    assert select.inputs[1].shape == Shape(()) and float(select.inputs[1].op.attrs["value"]) == number
+    given = np.linspace(0, 1, 360_000, dtype=np.float32).reshape(600, 600)
+    for before, after in zip(values(p, [given]), values(folded, [given]), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
 def test_fold_leaves_what_fails_to_run_time():
     y = wb.gather(wb.constant([1.0]), wb.constant(3))
     assert kinds(fold(program(y)))["gather"] == 1

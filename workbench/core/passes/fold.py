@@ -1,11 +1,13 @@
 """Evaluate now what depends on constants alone."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from workbench.core.graph.build import constant_value
+from workbench.core.graph.dtype import int32
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
 from workbench.core.passes.rewrite import Rewrite, rewrite
@@ -13,7 +15,8 @@ from workbench.core.passes.rewrite import Rewrite, rewrite
 __all__ = ["fold"]
 
 _MOST_BYTES = 1 << 20     # larger results are computed at run time: a plan should not carry them
-_BY_SHAPE = frozenset({"shape", "size", "rank", "ones_like", "zeros_like"})
+_LIKE = {"zeros_like": 0, "ones_like": 1}
+_BY_SHAPE = frozenset({"shape", "size", "rank", *_LIKE})
 
 
 def fold(program: Program) -> Program:
@@ -31,6 +34,8 @@ def fold(program: Program) -> Program:
             return None
         if op.kind not in _BY_SHAPE and any(t.op.kind != "constant" for t in inputs):
             return None      # what follows from constants is one by now
+        if op.kind in _LIKE and _known(inputs[0]) and _nbytes(inputs[0]) > _MOST_BYTES:
+            return _repeated(op, inputs[0], state)
         outputs = state.copy(op, inputs)      # a trial, so that shapes are those of the new graph
         values = [_value(t) for t in outputs]
         if not outputs or any(v is None or v.nbytes > _MOST_BYTES for v in values):
@@ -44,9 +49,25 @@ def fold(program: Program) -> Program:
 
 def _value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """The value that follows from constants, or from a known shape alone (`ones_like`, `zeros_like`)."""
-    if tensor.op.kind in ("ones_like", "zeros_like") and tensor.shape.known and tensor.dtype.is_number:
-        return np.full(tensor.shape.static, int(tensor.op.kind == "ones_like"), tensor.dtype.numpy)
+    if tensor.op.kind in _LIKE and _known(tensor):
+        return np.full(tensor.shape.static, _LIKE[tensor.op.kind], tensor.dtype.numpy)
     return constant_value(tensor)
+
+
+def _known(tensor: Tensor) -> bool:
+    return tensor.shape.known and tensor.dtype.is_number
+
+
+def _nbytes(tensor: Tensor) -> int:
+    return math.prod(tensor.shape.static) * tensor.dtype.numpy.itemsize
+
+
+def _repeated(op: Operation, like: Tensor, state: Rewrite) -> list[Tensor]:
+    """One number, repeated to the shape of `like`: elementwise operations that read it take the number itself."""
+    given = [state.create("constant", (), {"value": _frozen(np.array(value, dtype.numpy)), "dtype": dtype},
+                          f"{op.name}/{name}", op).outputs[0]
+             for name, value, dtype in (("value", _LIKE[op.kind], like.dtype), ("shape", like.shape.static, int32))]
+    return list(state.create("broadcast_to", given, {}, op.name, op).outputs)
 
 
 def _frozen(value: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
