@@ -39,6 +39,7 @@ from workbench.tf1 import names as _names
 from workbench.tf1 import namespaces as _small
 from workbench.tf1 import serving as _serving
 from workbench.tf1.contributed import contrib as contrib
+from workbench.tf1.keras_names import keras as keras
 from workbench.tf1.missing import Namespace as _Namespace
 from workbench.tf1.profiler import profiler as profiler
 from workbench.tf1.spelling import first as _first

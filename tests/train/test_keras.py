@@ -1,0 +1,249 @@
+"""Models of layers: how they are built, trained, measured, described and kept, and what they say of wrong uses."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.train.keras import backend, callbacks, layers, models, optimizers, utils
+
+pytestmark = pytest.mark.usefixtures("graph", "keras_session")
+
+
+@pytest.fixture
+def keras_session(graph):
+    """A session that ends with the test."""
+    wb.set_random_seed(7)
+    np.random.seed(3)
+    with wb.Session(graph=graph) as session:
+        backend.set_session(session)
+        yield session
+    backend.set_session(None)
+
+
+def blobs(count=240):
+    """Points around three centres, and which it is."""
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 3, count)
+    return (rng.normal(0, 0.5, (count, 4)) + 2 * np.eye(4)[numbers]).astype("float32"), numbers
+
+
+def classifier(**options):
+    return models.Sequential([layers.Dense(16, activation="relu", input_shape=(4,), **options), layers.Dropout(0.2),
+                              layers.Dense(3, activation="softmax")])
+
+
+def test_a_classifier_trains_is_measured_and_predicts():
+    x, y = blobs()
+    model = classifier(kernel_regularizer="l2")
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    history = model.fit(x, y, epochs=25, verbose=0, validation_split=0.25)
+    assert set(history.history) == {"loss", "acc", "val_loss", "val_acc"} and history.epoch == list(range(25))
+    assert history.history["loss"][-1] < history.history["loss"][0] / 2
+    loss, accuracy = model.evaluate(x, y, verbose=0)
+    assert loss < 0.8 and accuracy > 0.95 and model.metrics_names == ["loss", "acc"]
+    shares = model.predict(x, batch_size=50)
+    assert shares.shape == (240, 3) and np.allclose(shares.sum(1), 1, atol=1e-5)
+    assert np.mean(model.predict_classes(x) == y) == pytest.approx(accuracy, abs=1e-6)
+    assert np.array_equal(model.predict(x), model.predict(x))      # nothing is dropped
+
+
+def test_values_are_those_of_numpy():
+    x, y = blobs(12)
+    model = classifier()
+    model.compile("sgd", "categorical_crossentropy", metrics=["categorical_accuracy", "mse"])
+    first, offset, second, last = model.get_weights()
+    hidden = np.maximum(x @ first + offset, 0) @ second + last
+    shares = np.exp(hidden) / np.exp(hidden).sum(1, keepdims=True)
+    targets = utils.to_categorical(y, 3)
+    weights = np.linspace(0, 2, 12)
+    assert np.allclose(model.predict(x), shares, atol=1e-5)
+    loss, accuracy, squares = model.evaluate(x, targets, batch_size=5, verbose=0)
+    assert loss == pytest.approx(-np.log(shares[range(12), y]).mean(), rel=1e-4)
+    assert accuracy == pytest.approx((shares.argmax(1) == y).mean())
+    assert squares == pytest.approx(((shares - targets) ** 2).mean(), rel=1e-4)
+    by_row = model.test_on_batch(x, targets, sample_weight=weights)[0]
+    assert by_row == pytest.approx((-np.log(shares[range(12), y]) * weights).sum() / np.sum(weights != 0), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["sgd", "rmsprop", "adagrad", "adadelta", "adam", "adamax", "nadam"])
+def test_every_optimizer_moves_down_and_is_described(name):
+    x, y = blobs(60)
+    model = classifier()
+    made = optimizers.get(name)
+    model.compile(made, "sparse_categorical_crossentropy")
+    losses = [float(model.train_on_batch(x, y)) for _ in range(20)]
+    assert losses[-1] < losses[0] and int(backend.get_value(made.iterations)) == 20
+    again = optimizers.deserialize(optimizers.serialize(made))
+    assert again.get_config() == made.get_config()
+    values = made.get_weights()
+    made.set_weights([np.zeros_like(one) for one in values])
+    assert all(not one.any() for one in made.get_weights())
+
+
+def test_momentum_and_decay_follow_their_rule():
+    x = layers.Input((1,))
+    y = layers.Dense(1, use_bias=False, kernel_initializer="ones")(x)
+    model = models.Model(x, y)
+    model.compile(optimizers.SGD(0.1, momentum=0.5, decay=0.1, nesterov=True, clipvalue=3.0), "mse")
+    weight = velocity = 0.0
+    model.set_weights([np.zeros([1, 1])])
+    for step in range(6):
+        model.train_on_batch(np.ones([4, 1]), np.ones([4, 1]))
+        rate, slope = 0.1 / (1 + 0.1 * step), np.clip(2 * (weight - 1), -3, 3)
+        velocity = 0.5 * velocity - rate * slope
+        weight += 0.5 * velocity - rate * slope
+        assert model.get_weights()[0][0, 0] == pytest.approx(weight, rel=1e-5)
+
+
+def test_several_inputs_and_outputs_with_a_shared_layer():
+    a, b = layers.Input((3,), name="a"), layers.Input((3,), name="b")
+    shared = layers.Dense(2, name="shared")
+    first, second = shared(a), shared(b)
+    total = layers.Lambda(lambda both: both[0] + both[1], name="total")([first, second])
+    model = models.Model(inputs=[a, b], outputs=[total, first])
+    model.compile("sgd", {"total": "mse", "shared": "mae"}, loss_weights=[1.0, 0.5])
+    x, y = np.ones([5, 3], "float32"), np.zeros([5, 2], "float32")
+    loss, of_total, of_shared = model.test_on_batch({"a": x, "b": x}, {"total": y, "shared": y})
+    assert loss == pytest.approx(of_total + 0.5 * of_shared, rel=1e-5)
+    assert model.metrics_names == ["loss", "total_loss", "shared_loss"] and len(model.get_weights()) == 2
+    assert model.get_layer("shared") is shared and model.get_layer(index=-1).name == "total"
+    before = model.predict([x, x])[0]
+    inner = layers.Input((3,))
+    outer = models.Model(inner, model([inner, inner])[0])      # a model as a layer
+    assert np.allclose(outer.predict(x), before) and len(outer.trainable_weights) == 2
+    assert model.output_shape == [(None, 2), (None, 2)]
+
+
+def test_the_summary_is_a_table():
+    lines = []
+    classifier().summary(print_fn=lines.append)
+    assert lines[3].split() == ["dense_1", "(Dense)", "(None,", "16)", "80"] and len(set(map(len, lines[:9]))) == 1
+    assert lines[9:12] == ["Total params: 131", "Trainable params: 131", "Non-trainable params: 0"]
+
+
+def test_a_description_makes_the_like_and_runs_no_code():
+    x, _ = blobs(5)
+    model = classifier(kernel_regularizer="l2", kernel_constraint="max_norm")
+    again = models.model_from_json(model.to_json())
+    again.set_weights(model.get_weights())
+    assert np.array_equal(again.predict(x), model.predict(x)) and again.to_json() == model.to_json()
+    a = layers.Input((4,), name="a")
+    shared = layers.Dense(4)
+    wide = models.Model(a, shared(shared(a)))
+    twin = models.Model.from_config(wide.get_config())
+    twin.set_weights(wide.get_weights())
+    assert np.array_equal(twin.predict(x), wide.predict(x)) and len(twin.layers) == 2
+    by_function = models.Sequential([layers.Lambda(np.negative, input_shape=(4,))])
+    with pytest.raises(errors.InvalidArgumentError, match="Lambda: its function 'negative' is not among custom_objects"):
+        models.model_from_json(by_function.to_json())
+    found = models.model_from_json(by_function.to_json(), {"negative": wb.negative})
+    assert np.array_equal(found.predict(x), -x)
+
+
+def test_weights_travel_through_a_file(tmp_path):
+    x, _ = blobs(5)
+    model, other = classifier(), classifier()
+    model.save_weights(tmp_path / "weights.npz")
+    other.load_weights(tmp_path / "weights.npz")
+    assert np.array_equal(model.predict(x), other.predict(x))
+    smaller = models.Sequential([layers.Dense(2, input_shape=(4,))])
+    with pytest.raises(errors.InvalidArgumentError, match="has 2 layers with weights, sequential_3 1"):
+        smaller.load_weights(tmp_path / "weights.npz")
+    (tmp_path / "bad.npz").write_bytes(b"no file of arrays")
+    with pytest.raises(errors.DataLossError, match="is no file that save_weights wrote"):
+        smaller.load_weights(tmp_path / "bad.npz")
+    with pytest.raises(errors.NotFoundError, match="there is no file"):
+        smaller.load_weights(tmp_path / "none.npz")
+
+
+def test_layers_that_do_not_train_stay_and_generators_feed():
+    x, y = blobs(60)
+    model = classifier()
+    model.layers[0].trainable = False
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    fixed, moved = model.get_weights()[0], model.get_weights()[2]
+
+    class Batches(utils.Sequence):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return x[20 * index:20 * index + 20], y[20 * index:20 * index + 20]
+
+    history = model.fit_generator(Batches(), epochs=2, verbose=0, validation_data=(x, y))
+    assert len(history.history["val_loss"]) == 2 and np.array_equal(model.get_weights()[0], fixed)
+    assert not np.array_equal(model.get_weights()[2], moved)
+    whole = model.evaluate(x, y, verbose=0)
+    assert model.evaluate_generator(Batches()) == pytest.approx(whole, rel=1e-5)
+    assert np.allclose(model.predict_generator(iter([x[:20], x[20:]]), 2), model.predict(x), atol=1e-6)
+    with pytest.raises(errors.OutOfRangeError, match="ended after 0 batches, but 1 were asked"):
+        model.evaluate_generator(iter([]), 1)
+
+
+def test_callbacks_stop_schedule_and_see_every_event():
+    x, y = blobs(60)
+    model = classifier()
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    rates, events = [], []
+
+    def schedule(epoch):
+        rates.append(epoch)
+        return 0.1 / (epoch + 1)
+    told = callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: events.append((epoch, sorted(logs))),
+                                    on_batch_end=lambda batch, logs: events.append(batch))
+    model.fit(x, y, 30, 2, 0, [told, callbacks.LearningRateScheduler(schedule)])
+    assert rates == [0, 1] and events == [0, 1, (0, ["loss"]), 0, 1, (1, ["loss"])]
+    assert float(backend.get_value(model.optimizer.lr)) == pytest.approx(0.05)
+    stopping = callbacks.EarlyStopping("loss", min_delta=100.0, patience=1)
+    assert model.fit(x, y, epochs=9, verbose=0, callbacks=[stopping]).epoch == [0, 1, 2] and stopping.stopped_epoch == 2
+    plateau = callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=0, epsilon=100.0)
+    found = model.fit(x, y, epochs=3, verbose=0, callbacks=[plateau]).history["lr"]
+    assert found == pytest.approx([0.05, 0.05, 0.025])
+    ended = model.fit(np.full_like(x, np.nan), y, epochs=3, verbose=0, callbacks=[callbacks.TerminateOnNaN()])
+    assert ended.epoch == [0]
+
+
+@pytest.mark.parametrize(("use", "text"), [
+    (lambda: models.Sequential([layers.Dense(3)]), "dense_1 says no shape; The first layer"),
+    (lambda: layers.Dense(3, activation="rellu"), "Unknown activation function: 'rellu'; the nearest names are relu"),
+    (lambda: classifier().compile("adam", "msee"), "Unknown loss function: 'msee'; the nearest names are mse"),
+    (lambda: classifier().compile("adamm", "mse"), "Unknown optimizer: 'adamm'; the nearest names are adam"),
+    (lambda: classifier().compile("adam", None), "it has no loss to optimize"),
+    (lambda: models.Model(layers.Input((2,)), layers.Input((2,))), "Graph disconnected"),
+    (lambda: models.Model(wb.zeros([2, 2]), layers.Input((2,))), "was not made by a layer; begin with Input"),
+    (lambda: classifier().get_layer("x"), "there is no layer 'x'; its 3 layers are dense_1, dropout_1, dense_2"),
+    (lambda: classifier().set_weights([np.zeros(3)]), "1 arrays are given for 4 weights"),
+    (lambda: classifier().predict(np.zeros([2, 5])),
+     "expected dense_1_input to have shape (None, 4) but got array with shape (2, 5)"),
+    (lambda: utils.to_categorical([1, 5], 3), "the classes are 1 to 5, but num_classes is 3"),
+    (lambda: backend.set_floatx("int8"), "Unknown floatx type: 'int8'")])
+def test_wrong_uses_are_named(use, text):
+    with pytest.raises(errors.InvalidArgumentError) as error:
+        use()
+    assert text in str(error.value)
+
+
+def test_what_is_not_understood_or_not_ready_is_said():
+    with pytest.raises(TypeError, match="Dense: Keyword argument not understood: unit"):
+        layers.Dense(3, unit=2)
+    with pytest.raises(errors.FailedPreconditionError, match="You must compile your model before using it"):
+        classifier().fit(*blobs(6))
+
+
+def test_a_layer_of_ones_own_trains():
+    class Scaled(layers.Layer):
+        def build(self, input_shape):
+            self.scale = self.add_weight("scale", [input_shape[-1]], initializer="ones")
+            super().build(input_shape)
+
+        def call(self, inputs):
+            return inputs * self.scale
+
+    model = models.Sequential([Scaled(input_shape=(2,))])
+    model.compile(optimizers.SGD(0.5), "mse")
+    x = np.ones([8, 2], "float32")
+    for _ in range(30):
+        model.train_on_batch(x, 3 * x)
+    assert np.allclose(model.get_weights()[0], 3, atol=1e-2)

@@ -1,0 +1,28 @@
+"""tf.keras: the modules of Keras 2.0 in TensorFlow 1.4, on workbench.train.keras."""
+from __future__ import annotations
+
+from workbench.tf1.missing import Namespace
+from workbench.tf1.spelling import names_of
+from workbench.train.keras import (
+    activations,
+    backend,
+    callbacks,
+    constraints,
+    initializers,
+    layers,
+    losses,
+    metrics,
+    models,
+    optimizers,
+    regularizers,
+    utils,
+)
+
+__all__ = ["keras"]
+
+keras = Namespace(
+    **{module.__name__.rpartition(".")[2]: Namespace(**names_of(module)) for module in (
+        activations, backend, callbacks, constraints, initializers, layers, models, optimizers, regularizers, utils)},
+    losses=Namespace(**names_of(losses), **losses.ALIASES),
+    metrics=Namespace(**names_of(losses, metrics), **losses.ALIASES),
+    Input=layers.Input, Model=models.Model, Sequential=models.Sequential)

@@ -1,0 +1,118 @@
+"""Sequential, and models read from their descriptions."""
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.train.keras import layers
+from workbench.train.keras.base import Input, InputLayer, Layer, as_list
+from workbench.train.keras.network import Network
+from workbench.train.keras.training import Model
+
+__all__ = ["Model", "Sequential", "model_from_config", "model_from_json"]
+
+
+class Sequential(Model):
+    """A model that is a chain of layers; the first one says its input_shape."""
+
+    def __init__(self, layers: Sequence[Layer] = (), name: str | None = None) -> None:
+        Layer.__init__(self, name=name)
+        self._chain: list[Layer] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        for layer in layers or ():
+            self.add(layer)
+
+    def add(self, layer: Layer) -> None:
+        """Put a layer behind the others. InvalidArgumentError where the first says no shape or one has several outputs."""
+        if not isinstance(layer, Layer):
+            raise TypeError(f"{self._name}: The added layer must be an instance of class Layer; found {layer!r}")
+        if not self.outputs:
+            self.outputs = [self._begun(layer)]
+        if not isinstance(layer, InputLayer):
+            self.outputs = as_list(layer(self.outputs[0]))
+        if len(self.outputs) != 1:
+            raise errors.InvalidArgumentError(f"{self._name}: {layer.name} gives {len(self.outputs)} tensors; All layers in a "
+                                              "Sequential model should have a single output: use Model(inputs, outputs)")
+        self._chain.append(layer)
+        self._changed()
+
+    def _begun(self, layer: Layer) -> Any:
+        """The tensor that the first layer is called with."""
+        if isinstance(layer, InputLayer):
+            self.inputs = [layer.output]
+        elif isinstance(layer, Network):
+            self.inputs = [Input(batch_shape=x.shape.as_list(), dtype=x.dtype) for x in layer.inputs]
+        elif layer._given_shape is None:
+            raise errors.InvalidArgumentError(f"{self._name}: {layer.name} says no shape; The first layer in a Sequential "
+                                              "model must get an `input_shape` or `batch_input_shape` argument")
+        else:
+            self.inputs = [Input(batch_shape=layer._given_shape, dtype=layer.dtype, name=f"{layer.name}_input")]
+        return self.inputs[0]
+
+    def pop(self) -> None:
+        """Take the last layer away. InvalidArgumentError where there is none."""
+        if not self._chain:
+            raise errors.InvalidArgumentError(f"{self._name}: There are no layers in the model; add one first")
+        last = self._chain.pop()
+        self.outputs = [] if not self._chain else [last.get_input_at(len(last._nodes) - 1)]
+        if self._chain:
+            self._changed()
+
+    def _changed(self) -> None:
+        self._wire(self.inputs, self.outputs)
+        self.total_loss = None
+        vars(self).pop("_functions", None)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers that were added."""
+        return [layer for layer in self._chain if not isinstance(layer, InputLayer)]
+
+    def predict_classes(self, x: Any, batch_size: int = 32, verbose: int = 0) -> np.ndarray:
+        """The class of each row: the largest output, or whether the only one is above a half."""
+        found = self.predict(x, batch_size)
+        return found.argmax(-1) if found.shape[-1] > 1 else (found > 0.5).astype("int32")
+
+    def predict_proba(self, x: Any, batch_size: int = 32, verbose: int = 0) -> np.ndarray:
+        """The same as predict."""
+        found: np.ndarray = self.predict(x, batch_size)
+        return found
+
+    def get_config(self) -> Any:
+        """The layers and their arguments, in a list."""
+        found = [{"class_name": type(layer).__name__, "config": layer.get_config()} for layer in self._chain]
+        if found and not isinstance(self._chain[0], Network):
+            first = self._chain[0].get_config()
+            found[0]["config"] = {**first, "batch_input_shape": self.inputs[0].shape.as_list()}
+        return found
+
+    @classmethod
+    def from_config(cls, config: Any, custom_objects: Mapping[str, Any] | None = None) -> Sequential:
+        """The model that get_config described, with new weights."""
+        found = config["layers"] if isinstance(config, Mapping) else config
+        return cls([layers.deserialize(one, custom_objects) for one in found])
+
+
+layers.LAYERS.names |= {"Model": Model, "Sequential": Sequential}
+
+
+def model_from_config(config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """The model of a configuration {"class_name", "config"}."""
+    if not isinstance(config, Mapping):
+        raise errors.InvalidArgumentError(f"model_from_config: the configuration is {type(config).__name__}; it expects a "
+                                          "dictionary; maybe Sequential.from_config was meant")
+    return layers.deserialize(config, custom_objects)
+
+
+def model_from_json(json_string: str, custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """The model of a text that to_json wrote; of data alone, nothing of it is executed. DataLossError where it is damaged."""
+    try:
+        config = json.loads(json_string)
+    except ValueError as error:
+        raise errors.DataLossError(f"model_from_json: the text is no JSON ({error}); give what to_json returned") from None
+    return model_from_config(config, custom_objects)

@@ -1,0 +1,40 @@
+"""Helpers around models: classes as vectors, rows of norm one, batches by number."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.train.keras.registry import CustomObjectScope, custom_object_scope, get_custom_objects
+
+__all__ = ["CustomObjectScope", "Sequence", "custom_object_scope", "get_custom_objects", "normalize", "to_categorical"]
+
+
+def to_categorical(y: Any, num_classes: int | None = None) -> np.ndarray:
+    """Numbers of classes [n] as rows [n, num_classes] with a 1 at the number. InvalidArgumentError for numbers outside."""
+    numbers = np.asarray(y, int).ravel()
+    count = int(num_classes or (numbers.max() + 1 if numbers.size else 0))
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < count):
+        raise errors.InvalidArgumentError(f"to_categorical: the classes are {numbers.min()} to {numbers.max()}, but "
+                                          f"num_classes is {count}; number them from 0")
+    return np.eye(count)[numbers]
+
+
+def normalize(x: Any, axis: int = -1, order: int = 2) -> np.ndarray:
+    """`x` divided by its norms along `axis`; what is 0 stays so."""
+    norms = np.atleast_1d(np.linalg.norm(x, order, axis))
+    return np.asarray(x) / np.expand_dims(np.where(norms == 0, 1, norms), axis)
+
+
+class Sequence:
+    """Base of batches that are read by number: a subclass defines __getitem__ and __len__."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise errors.UnimplementedError(f"{type(self).__name__}: __getitem__(index) is missing; define it")
+
+    def __len__(self) -> int:
+        raise errors.UnimplementedError(f"{type(self).__name__}: __len__() is missing; define it")
+
+    def on_epoch_end(self) -> None:
+        """After each epoch, to change the order."""
