@@ -17,11 +17,18 @@ from workbench.nn.scopes import get_variable_scope
 from workbench.nn.variables import Variable
 from workbench.train.keras import backend, constraints, initializers, regularizers
 from workbench.train.keras.optimizers import set_all
-from workbench.train.keras.registry import config_of
+from workbench.train.keras.registry import Kind, config_of
 
-__all__ = ["History", "Input", "InputLayer", "InputSpec", "Layer", "Node", "Over", "as_list", "history", "mask_of", "numbered"]
+__all__ = [
+    "LAYERS", "History", "Input", "InputLayer", "InputSpec", "Layer", "Node", "Over", "as_list", "history", "mask_of",
+    "numbered",
+]
 
 _OPTIONS = {"activity_regularizer", "input_shape", "batch_input_shape", "batch_size", "dtype", "name", "trainable", "weights"}
+
+
+LAYERS = Kind("layer")
+"""The layers and models by name; `keras.layers` and `keras.models` put theirs in."""
 
 
 class History(NamedTuple):

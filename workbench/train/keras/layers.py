@@ -4,15 +4,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.train.keras import core_layers
-from workbench.train.keras.base import Input, InputLayer, InputSpec, Layer
+from workbench.train.keras import core_layers, image_layers, more_layers, recurrent_layers, wrapper_layers
+from workbench.train.keras.base import LAYERS, Input, InputLayer, InputSpec, Layer
 from workbench.train.keras.core_layers import *  # noqa: F403
-from workbench.train.keras.registry import Kind
+from workbench.train.keras.image_layers import *  # noqa: F403
+from workbench.train.keras.more_layers import *  # noqa: F403
+from workbench.train.keras.recurrent_layers import *  # noqa: F403
+from workbench.train.keras.wrapper_layers import *  # noqa: F403
 
-__all__ = ["Input", "InputLayer", "InputSpec", "Layer", *core_layers.__all__, "deserialize", "serialize"]
+_PARTS = (core_layers, image_layers, more_layers, recurrent_layers, wrapper_layers)
 
-LAYERS = Kind("layer", InputLayer, *(getattr(module, name) for module in (core_layers,) for name in module.__all__
-                                     if name[0].isupper()))
+__all__ = ["Input", "InputLayer", "InputSpec", "Layer", "deserialize", "serialize"]
+__all__ += [name for part in _PARTS for name in part.__all__ if name not in ("known_shape", "rnn")]
+
+LAYERS.names |= {"InputLayer": InputLayer, **{
+    name: getattr(part, name) for part in _PARTS for name in part.__all__ if name[0].isupper()}}
 serialize = LAYERS.serialize
 
 

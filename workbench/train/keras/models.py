@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.train.keras import layers
-from workbench.train.keras.base import Input, InputLayer, Layer, as_list
+from workbench.train.keras.base import LAYERS, Input, InputLayer, Layer, as_list
 from workbench.train.keras.network import Network
 from workbench.train.keras.training import Model
 
@@ -98,7 +98,7 @@ class Sequential(Model):
         return cls([layers.deserialize(one, custom_objects) for one in found])
 
 
-layers.LAYERS.names |= {"Model": Model, "Sequential": Sequential}
+LAYERS.names |= {"Model": Model, "Sequential": Sequential}
 
 
 def model_from_config(config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Any:

@@ -109,9 +109,9 @@ def described(thing: Any) -> Any:
     return thing.__name__ if callable(thing) else thing
 
 
-def config_of(thing: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The arguments of an object's class, as far as it keeps them under their names."""
-    function: Callable[..., Any] = type(thing).__init__
+def config_of(thing: Any, skip: tuple[str, ...] = (), of: Any = None) -> dict[str, Any]:
+    """The arguments of an object's class, or of that named, as far as it keeps them under their names."""
+    function: Callable[..., Any] = (of or type(thing)).__init__
     taken = [p.name for p in inspect.signature(function).parameters.values()
              if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in ("self", *skip)]
     return {name: described(getattr(thing, name)) for name in taken if hasattr(thing, name)}
