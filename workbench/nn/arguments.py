@@ -8,6 +8,10 @@ from workbench import errors
 __all__ = ["HINTS", "refuse"]
 
 HINTS = {
+    "max_queue_size": "batches of a generator are made one at a time, when they are needed",
+    "use_multiprocessing": "batches of a generator are made in the thread that trains",
+    "verbose": "what a call prints changes no value",
+    "workers": "batches of a generator are made in the thread that trains",
     "a_is_sparse": "a product of matrices is the same however many zeros there are",
     "b_is_sparse": "a product of matrices is the same however many zeros there are",
     "clear_after_read": "elements that nobody can read any more are freed by themselves",

@@ -230,7 +230,7 @@ class LSTM(_Gated):
         self.unit_forget_bias = unit_forget_bias
 
     def _first_bias(self) -> dict[str, Any]:
-        def first(shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        def first(_shape: Any, dtype: Any = None, **_options: Any) -> Tensor:
             given = kept(self)["bias_initializer"]
             made: Tensor = ops.concat([given([self.units], dtype), initializers.Ones()([self.units], dtype),
                                        given([2 * self.units], dtype)], axis=0)
