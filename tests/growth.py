@@ -1,6 +1,7 @@
 """How work grows with size, counted in executed lines of Python: the same on every machine, busy or not."""
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -10,19 +11,25 @@ __all__ = ["growth", "lines"]
 
 
 def lines(action: Callable[[], Any]) -> int:
-    """How many lines of Python `action` executes in this thread; an iteration of a comprehension counts as one."""
+    """How many lines of Python `action` executes in this thread; an iteration of a comprehension counts as one.
+
+    Garbage of others is not collected meanwhile: its finalizers would count.
+    """
     counted = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal counted
         counted += event == "line"
         return trace
-    before = sys.gettrace()
+    before, collected = sys.gettrace(), gc.isenabled()
+    gc.disable()
     sys.settrace(trace)
     try:
         action()
     finally:
         sys.settrace(before)
+        if collected:
+            gc.enable()
     return counted
 
 

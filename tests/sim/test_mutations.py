@@ -22,7 +22,7 @@ from workbench.core.state.queues import Queue
 from workbench.core.state.retries import Ledger, Try
 from workbench.core.state.tokens import Tokens
 
-SEEDS, FAULTS = 200, 8
+SEEDS, FAULTS = 300, 8
 Patch = Callable[..., None]
 
 
@@ -168,7 +168,7 @@ def unkept_results(patch: Patch) -> None:
 
 
 PLANTED = {
-    "async": {not_awaited: 0, no_fence: 75, no_abort: 0, links_lost_in_silence: 65, losses_of_the_replaced: 1,
+    "async": {not_awaited: 0, no_fence: 213, no_abort: 0, links_lost_in_silence: 65, losses_of_the_replaced: 1,
               forgotten_steps: 0, late_answers: 0, doubled_orders: 0, no_silence: 1},
     "sync": {stale_gradients: 0, no_dedupe: 12, stale_tokens: 0, unready_handles: 0, forgotten_positions: 0,
              forgotten_elements: 0},
