@@ -7,19 +7,27 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-__all__ = ["growth", "lines"]
+__all__ = ["growth", "instructions", "lines"]
 
 
 def lines(action: Callable[[], Any]) -> int:
-    """How many lines of Python `action` executes in this thread; an iteration of a comprehension counts as one.
+    """How many lines of Python `action` executes in this thread; an iteration of a comprehension counts as one."""
+    return _count(action, "line")
 
-    Garbage of others is not collected meanwhile: its finalizers would count.
-    """
+
+def instructions(action: Callable[[], Any]) -> int:
+    """How many instructions of Python `action` executes in this thread."""
+    return _count(action, "opcode")
+
+
+def _count(action: Callable[[], Any], wanted: str) -> int:
+    """Garbage of others is not collected meanwhile: its finalizers would count."""
     counted = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal counted
-        counted += event == "line"
+        frame.f_trace_opcodes = wanted == "opcode"
+        counted += event == wanted
         return trace
     before, collected = sys.gettrace(), gc.isenabled()
     gc.disable()

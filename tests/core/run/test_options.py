@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.growth import instructions
 from workbench import errors
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.kernels.threads import get_threads, set_threads
@@ -173,23 +174,6 @@ def test_text_is_bytes_whatever_it_was_fed_as():
 
 # cost
 
-def _opcodes(call: Any) -> int:
-    """Python instructions that `call` executes."""
-    count = [0]
-
-    def trace(frame: Any, event: str, argument: Any) -> Any:
-        frame.f_trace_opcodes = True
-        count[0] += event == "opcode"
-        return trace
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
-    return count[0]
-
-
 def test_a_callable_does_less_than_run(monkeypatch):
     monkeypatch.setattr(journal, "enabled", False)
     x, y = wb.placeholder("float32", []), wb.placeholder("float32", [])
@@ -199,7 +183,7 @@ def test_a_callable_does_less_than_run(monkeypatch):
         step = s.make_callable(z, [x, y])
         for _ in range(2):
             assert step(one, one) == s.run(z, {x: one, y: one}) == [2.0, 1.0]
-        assert _opcodes(lambda: step(one, one)) < 0.9 * _opcodes(lambda: s.run(z, {x: one, y: one}))
+        assert instructions(lambda: step(one, one)) < 0.9 * instructions(lambda: s.run(z, {x: one, y: one}))
 
 
 @pytest.mark.parametrize("named, advice", [("onedn", "did you mean onednn?"), ("zebra", "leave it out")])
