@@ -12,6 +12,8 @@ import workbench as wb
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.shared import Tenant
+from workbench.cluster.wire.frames import Frame
 from workbench.train.saving.checkpoints import Checkpointer
 
 pytestmark = pytest.mark.cluster
@@ -22,14 +24,21 @@ TABLE = np.random.default_rng(1).standard_normal((ROWS, 16)).astype(np.float32)
 
 @pytest.fixture
 def received(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Bytes of every buffer that this process, the chief, takes for what is too large for a connection's own."""
+    """Bytes of all that is too large for a connection's own buffer and comes to this process, the chief: in buffers that it
+    takes for it, or in memory that is lent to it."""
     taken: list[int] = []
-    take = BufferPool.take
+    take, frame = BufferPool.take, Tenant.frame
 
     def counted(self: BufferPool, nbytes: int) -> Any:
         taken.append(nbytes)
         return take(self, nbytes)
+
+    def lent(self: Tenant, found: Frame) -> Frame:
+        whole = frame(self, found)
+        taken.append(len(whole.data))
+        return whole
     monkeypatch.setattr(BufferPool, "take", counted)
+    monkeypatch.setattr(Tenant, "frame", lent)
     return taken
 
 
