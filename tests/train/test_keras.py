@@ -11,17 +11,6 @@ from workbench.train.keras import backend, callbacks, layers, models, optimizers
 pytestmark = pytest.mark.usefixtures("graph", "keras_session")
 
 
-@pytest.fixture
-def keras_session(graph):
-    """A session that ends with the test."""
-    wb.set_random_seed(7)
-    np.random.seed(3)
-    with wb.Session(graph=graph) as session:
-        backend.set_session(session)
-        yield session
-    backend.set_session(None)
-
-
 def blobs(count=240):
     """Points around three centres, and which it is."""
     rng = np.random.default_rng(0)

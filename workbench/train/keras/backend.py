@@ -259,6 +259,6 @@ class Function:
         return list(get_session().run(fetches, feed)[:len(self.outputs)])
 
 
-def function(inputs: Sequence[Any], outputs: Sequence[Any], updates: Any = None, **_options: Any) -> Function:
+def function(inputs: Sequence[Any], outputs: Sequence[Any], updates: Any = None, name: str | None = None) -> Function:
     """A Function of these tensors."""
-    return Function(inputs, outputs, updates or ())
+    return Function(inputs, outputs, updates or (), name)

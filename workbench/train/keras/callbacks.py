@@ -265,10 +265,8 @@ def _lr(model: Any) -> Any:
 
 
 def _rate(model: Any) -> float:
-
     return float(backend.get_value(_lr(model)))
 
 
 def _set_rate(model: Any, rate: float) -> None:
-
     backend.set_value(_lr(model), rate)
