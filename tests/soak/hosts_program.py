@@ -40,7 +40,7 @@ def main(folder: str, scheduler: str | None = None) -> None:
     if scheduler is not None:
         client = Client(scheduler)
         client.wait_for_workers(4)
-        cluster = wb.Cluster(client, ps=1, worker=2, heartbeat=2.0)
+        cluster = wb.Cluster(client, ps=1, worker=2, heartbeat=5.0)
 
     def told(values: list[np.ndarray]) -> None:
         nonlocal generation

@@ -5,12 +5,14 @@ runs in one namespace sees the others as machines: other addresses, no Unix sock
 """
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import heapq
 import os
 import random
 import selectors
 import shutil
+import signal
 import struct
 import subprocess
 import threading
@@ -62,8 +64,11 @@ class Hosts:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        for name in self._names:      # with all that the programs have started, which would hold their output open
+            for pid in subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
         for program in self._programs:
-            program.kill()
             program.communicate()
         self._over.set()
         self._thread.join()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.hosts import Hosts, permitted
+from tests.soak.hosts import Hosts, permitted
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = [sys.executable, "-m", "tests.cluster.hosts_program"]
+PROGRAM = [sys.executable, "-m", "tests.soak.hosts_program"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.soak, pytest.mark.timeout(240)]
 
 
 def dask(hosts: Hosts, *words: str, host: int) -> subprocess.Popen[str]:
