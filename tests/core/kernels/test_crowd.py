@@ -1,6 +1,8 @@
 """Beside busy processes kernels keep to one thread each, with the same bits; alone they share the cores."""
 from __future__ import annotations
 
+import ctypes
+import os
 import subprocess
 import sys
 import threading
@@ -13,7 +15,7 @@ import pytest
 import workbench as wb
 from tests.openmp import openmp_threads
 from workbench.core.kernels import crowd as crowds
-from workbench.core.kernels import threads
+from workbench.core.kernels import openmp, threads
 from workbench.core.kernels.crowd import Crowd, crowd
 from workbench.core.kernels.onednn_format import available
 from workbench.core.kernels.options import KernelOptions
@@ -23,16 +25,18 @@ pytestmark = pytest.mark.named
 
 
 class Machine:
-    """Two cores, on which this process and others work as much as they are told."""
+    """Cores on which this process and others work, and its thread waits, as much as they are told."""
 
-    def __init__(self) -> None:
-        self.now = self.busy = self.own = self.wanted = 0.0
-        self.crowd = Crowd(lambda: self.busy, lambda: self.own, lambda: self.wanted, lambda: self.now)
+    def __init__(self, cores: int = 2) -> None:
+        self.now = self.busy = self.own = self.ran = self.waited = 0.0
+        self.crowd = Crowd(lambda: self.busy, lambda: self.own, lambda: (self.ran, self.waited), lambda: self.now,
+                           lambda: cores)
         self.crowd.look()
 
-    def goes_on(self, own: float, others: float, seconds: float = 0.3, at_work: float = 1.0) -> bool:
+    def goes_on(self, own: float, others: float, seconds: float = 0.3, at_work: float = 1.0, waited: float = 0.0) -> bool:
         self.now += seconds
-        self.wanted += at_work * seconds
+        self.ran += (at_work - waited) * seconds
+        self.waited += waited * seconds
         self.own += own * seconds
         self.busy += (own + others) * seconds
         self.crowd.look()
@@ -48,14 +52,32 @@ def test_others_are_near_while_they_use_a_part_of_a_core() -> None:
 
 
 @pytest.mark.parametrize(("cores", "others", "left"), [
-    (2, 0.0, 2), (2, 0.67, 1), (2, 2.0, 1), (1, 1.0, 1), (3, 1.0, 2), (4, 1.0, 3), (4, 2.0, 2), (16, 1.0, 12), (16, 4.2, 12),
-    (16, 4.6, 8), (16, 15.9, 1)])
-def test_the_cores_that_others_use_are_left_alone(cores: int, others: float, left: int) -> None:
-    machine = Machine()
+    (2, 0.0, 2), (2, 0.67, 1), (2, 2.0, 2), (1, 1.0, 1), (3, 1.0, 2), (4, 1.0, 3), (4, 2.0, 2), (16, 1.0, 12), (16, 4.2, 12),
+    (16, 4.6, 8), (16, 15.1, 1), (16, 15.9, 16)])
+def test_the_cores_that_others_use_are_left_alone_unless_they_use_all(cores: int, others: float, left: int) -> None:
+    machine = Machine(cores)
     machine.goes_on(own=1.0, others=others)
     assert machine.crowd.leaves(cores) == left
     machine.goes_on(own=1.0, others=0.0)
     assert machine.crowd.leaves(cores) == cores
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 16])
+def test_who_waits_for_a_core_beside_others_takes_its_part_of_each_until_one_is_left(cores: int) -> None:
+    machine = Machine(cores)
+    shared = cores * cores / (cores + 1)      # of as many others as cores, beside one thread of ours
+    machine.goes_on(own=1.0, others=cores - 1)
+    assert machine.crowd.taken == cores - 1 and not machine.crowd.everywhere
+    machine.goes_on(own=cores - shared, others=shared, waited=1 / (cores + 1))
+    assert machine.crowd.everywhere == (1 / (cores + 1) > crowds.WAITED or shared > cores - 1 + crowds.CAME)
+    machine.goes_on(own=0.1, others=cores - 0.1, waited=0.5)
+    for _ in range(3):
+        machine.goes_on(own=cores / 2, others=cores / 2, waited=0.5)
+        assert machine.crowd.everywhere and machine.crowd.leaves(cores) == cores
+    machine.goes_on(own=(cores + 1) / 2, others=(cores - 1) / 2, waited=0.5)
+    assert machine.crowd.taken == cores - 1
+    machine.goes_on(own=cores, others=0.0)
+    assert not machine.crowd.taken
 
 
 def test_too_early_is_no_look_and_who_worked_while_we_rested_is_no_matter() -> None:
@@ -103,6 +125,8 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(settings, "threads", 0)
     monkeypatch.setattr(threads, "_cores", lambda: 2)
     monkeypatch.setattr(crowd, "_next", float("inf"))
+    monkeypatch.setattr(crowd, "taken", 0)
+    monkeypatch.setattr(crowd, "cores", 2)
     threads.set_threads(0)
     yield
     monkeypatch.undo()
@@ -132,6 +156,32 @@ SHARED: list[Callable[[], list[wb.Tensor]]] = [
 def run(session: wb.Session, results: list[wb.Tensor], near: bool) -> list[bytes]:
     crowd.taken = int(near)
     return [value.tobytes() for value in session.run(results)]
+
+
+def places() -> list[set[int]]:
+    """The cores that each of two threads of the calling thread's team may use."""
+    found, member = openmp.runtime(), ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    assert found is not None
+    seen: dict[int, set[int]] = {}
+    function = member(lambda _: seen.update({found.number(): os.sched_getaffinity(0)}))
+    found.parallel(ctypes.cast(function, ctypes.c_void_p), None, 2, 0)
+    return [seen[number] for number in range(2)]
+
+
+@pytest.mark.skipif(openmp.runtime() is None or crowds.usable_cores() < 2, reason="needs GNU OpenMP and two cores")
+def test_threads_that_only_compute_are_bound_while_others_use_every_core_and_the_caller_never(pair: None) -> None:
+    cores = os.sched_getaffinity(0)
+    crowd.cores, crowd.taken = 2, 2
+    for _ in range(2):
+        threads.adopt_threads()
+        assert threads.threads_now() == 2 and places() == [cores, {sorted(cores)[1]}]
+    crowd.taken = 1
+    threads.adopt_threads()
+    assert threads.threads_now() == 1 and places() == [cores, cores]
+    crowd.taken = 2
+    threads.adopt_threads()
+    threads.set_threads(2)      # who asks for a number is not bound
+    assert places() == [cores, cores]
 
 
 @pytest.mark.skipif(not available(), reason="needs oneDNN")

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Sequence
 
 from workbench.core.kernels.llvm import Program, library_source, load
-from workbench.core.kernels.team import runtime
+from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.threads import threads_now
 
 __all__ = ["LANES", "TILE", "Loop", "filter_gradient", "filters", "gather", "scatter"]

@@ -14,8 +14,8 @@ from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
 from workbench.core.kernels.onednn_api import Argument
 from workbench.core.kernels.onednn_format import Desc, Format, Primitive, fast, primitive
 from workbench.core.kernels.onednn_program import Place, Program, Step
+from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.options import kernel_options
-from workbench.core.kernels.team import runtime
 
 __all__ = ["Winograd"]
 

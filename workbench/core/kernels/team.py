@@ -2,36 +2,15 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.kernels.choice import Kernel
 from workbench.core.kernels.llvm import Program, load
+from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.threads import threads_now
 
-__all__ = ["runtime", "shared_rows"]
-
-
-class Runtime:
-    """The OpenMP runtime that oneDNN uses: our loops run on its threads, which are awake between its own."""
-
-    def __init__(self) -> None:
-        self.library = ctypes.CDLL("libgomp.so.1")
-        functions = self.library.omp_get_thread_num, self.library.omp_get_num_threads
-        self.team = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
-        self.parallel = self.library.GOMP_parallel
-        self.parallel.restype = None
-        self.parallel.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-
-
-@functools.cache
-def runtime() -> Runtime | None:
-    """None where there is no GNU OpenMP runtime."""
-    try:
-        return Runtime()
-    except (OSError, AttributeError):
-        return None
+__all__ = ["shared_rows"]
 
 
 def shared_rows(program: Program, arrays: int, rows: int, numbers: Sequence[int]) -> Kernel:

@@ -14,8 +14,9 @@ from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
-from workbench.core.kernels.crowd import crowd
+from workbench.core.kernels.crowd import crowd, usable_cores
 from workbench.core.kernels.onednn_api import limit_spinning, load
+from workbench.core.kernels.places import take_places
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
@@ -39,7 +40,7 @@ Its default is 26, some 30 ms on one core for each product, taken from everybody
 @functools.cache
 def _cores() -> int:
     """Cores this process may use: its affinity, or fewer if OMP_NUM_THREADS says so (Dask sets it for its workers)."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
 
@@ -95,6 +96,7 @@ def adopt_threads() -> None:
     else:
         crowd.look()
     chosen = get_threads()
+    take_places(chosen if crowd.everywhere and chosen == crowd.cores > 1 else 0)
     blas = 1 if settings.deterministic else chosen      # its threads each add up a part of long sums
     if getattr(_adopted, "threads", None) == (chosen, blas):
         return
