@@ -153,9 +153,9 @@ EXECUTOR_MAY_NOT = ("threading _thread time asyncio socket select selectors queu
 
 # What user-level code may know of the engine.
 PUBLIC = ("errors settings core.graph.build core.state.checkpoint core.graph.device core.graph.dimension core.graph.dtype "
-          "core.run.gate core.grad core.graph.entered core.graph.graph core.graph.subgraph core.graph.opdef core.ops "
-          "core.names core.state.tfrecord core.run.session core.graph.shape core.graph.text core.trace formats.messages "
-          "formats.values formats.writer")
+          "core.run.gate core.grad core.graph.entered core.graph.graph core.graph.program core.graph.subgraph "
+          "core.graph.opdef core.ops core.names core.state.tfrecord core.run.session core.graph.shape "
+          "core.graph.text core.trace formats.messages formats.values formats.writer")
 RECORDS = "errors settings core.names core.trace core.run.gate"
 
 # Built-ins that execute text, and the only places that may: each compiles source that this process generated itself.

@@ -6,6 +6,7 @@ import pytest
 
 from workbench import errors
 from workbench.train.keras import backend, layers, models
+from workbench.train.keras.base import mask_of
 
 pytestmark = pytest.mark.usefixtures("graph", "keras_session")
 
@@ -238,3 +239,23 @@ def test_the_learning_phase_can_be_fed_and_fixed():
     backend.set_learning_phase(1)
     fixed = layers.Dropout(0.5)(x)
     assert 0.0 in backend.function([x], [fixed])([values])[0]
+
+
+def test_merges_carry_masks():
+    plain, masked = layers.Input((2, 3)), layers.Masking()(layers.Input((2, 3)))
+    joined = mask_of(layers.concatenate([plain, masked], axis=-2))
+    both = mask_of(layers.add([plain, masked]))
+    x = images(2, 2, 3)
+    x[0, 1] = 0
+    source = masked._keras_history.layer.input
+    found = backend.function([plain, source], [joined, both])([x, x])
+    assert found[0].tolist() == [[True, True, True, False], [True] * 4] and found[1].tolist() == [[True, False], [True, True]]
+    assert mask_of(layers.concatenate([plain, plain])) is None
+
+
+def test_no_argument_is_swallowed():
+    x = layers.Input((2, 3))
+    for use in (lambda: layers.InputLayer((3,), colour=1), lambda: layers.MaxPooling1D()(x, training=True),
+                lambda: layers.LeakyReLU()(x, alpha=2)):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            use()

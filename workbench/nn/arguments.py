@@ -8,10 +8,13 @@ from workbench import errors
 __all__ = ["HINTS", "refuse"]
 
 HINTS = {
-    "max_queue_size": "batches of a generator are made one at a time, when they are needed",
-    "use_multiprocessing": "batches of a generator are made in the thread that trains",
-    "verbose": "what a call prints changes no value",
-    "workers": "batches of a generator are made in the thread that trains",
+    **{f"{function}({name})": "batches of a generator are made one at a time in the thread that trains"
+       for function in ("fit_generator", "evaluate_generator", "predict_generator")
+       for name in ("max_queue_size", "use_multiprocessing", "workers")},
+    **dict.fromkeys((f"{function}(verbose)" for function in (
+        "evaluate", "predict", "predict_generator", "predict_classes", "predict_proba")),
+        "how far measuring and predicting has come is not printed"),
+    "partitioner(dtype)": "a number of parts that is given is the same for every dtype",
     "a_is_sparse": "a product of matrices is the same however many zeros there are",
     "b_is_sparse": "a product of matrices is the same however many zeros there are",
     "clear_after_read": "elements that nobody can read any more are freed by themselves",
@@ -64,7 +67,7 @@ HINTS = {
     "unused_y": "part of scikit-learn's protocol, which passes labels to every transformer",
     "values": "the graph is the default graph",
 }
-"""Argument -> why every value of it is kept as promised although nothing reads it."""
+"""Argument, or function(argument) where others of that name matter -> why no value of it makes a difference though unread."""
 
 
 def refuse(where: str, fix: str, **given: Any) -> None:

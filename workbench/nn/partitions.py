@@ -96,7 +96,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
     if num_shards < 1:
         raise errors.InvalidArgumentError(f"fixed_size_partitioner: num_shards is {num_shards}; use a positive number")
 
-    def partitioner(shape: Any, **_options: Any) -> list[int]:
+    def partitioner(shape: Any, dtype: Any = None) -> list[int]:
         dims = list(as_shape(shape).static)
         return _along("fixed_size_partitioner", dims, axis, num_shards)
     return partitioner

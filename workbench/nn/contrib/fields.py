@@ -101,7 +101,7 @@ class GDN(Layer):
             raise errors.ShapeError("GDN: The channel dimension of the inputs to `GDN` must be defined.; set_shape it")
         shift = self._offset ** 2
 
-        def roots(shape: Any, dtype: Any = None, **_: Any) -> Tensor:
+        def roots(shape: Any, dtype: Any = None) -> Tensor:
             start = ops.ones(shape, dtype) if len(shape) == 1 else self._begin * ops.eye(shape[0], dtype=dtype)
             return ops.sqrt(start + shift)
         beta = self.add_variable("reparam_beta", [channels], self.dtype, roots)
@@ -110,7 +110,7 @@ class GDN(Layer):
         self.gamma = ops.square(_bounded(gamma.value(), ops.constant(self._offset, self.dtype))) - shift
         self.built = True
 
-    def call(self, inputs: Any, *_args: Any, **_kwargs: Any) -> Tensor:
+    def call(self, inputs: Any) -> Tensor:
         """The normalized field."""
         rank = inputs.shape.rank
         first = self.data_format == "channels_first"

@@ -11,6 +11,8 @@ from workbench.train.keras.registry import Kind
 __all__ = ["deserialize", "elu", "get", "hard_sigmoid", "linear", "relu", "selu", "serialize", "sigmoid", "softmax", "softplus",
            "softsign", "tanh"]
 
+selu, sigmoid, softplus, softsign, tanh = ops.selu, ops.sigmoid, ops.softplus, ops.softsign, ops.tanh
+
 
 def softmax(x: Any, axis: int = -1) -> Tensor:
     """Shares of one along `axis`. ShapeError for a vector, which has no batch."""
@@ -28,42 +30,12 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
     return made if alpha == 1 else ops.where(ops.greater(x, 0), made, alpha * made)
 
 
-def selu(x: Any) -> Tensor:
-    """The scaled exponential unit, under which signals keep their mean and variance."""
-    made: Tensor = ops.selu(x)
-    return made
-
-
-def softplus(x: Any) -> Tensor:
-    """log(1 + exp(x))."""
-    made: Tensor = ops.softplus(x)
-    return made
-
-
-def softsign(x: Any) -> Tensor:
-    """x / (1 + |x|)."""
-    made: Tensor = ops.softsign(x)
-    return made
-
-
 def relu(x: Any, alpha: float = 0.0, max_value: float | None = None) -> Tensor:
     """x where positive, at most `max_value`; else alpha · x."""
     made: Tensor = ops.relu(x)
     if max_value is not None:
         made = ops.minimum(made, max_value)
     return made if alpha == 0 else made - alpha * ops.relu(ops.negative(x))
-
-
-def tanh(x: Any) -> Tensor:
-    """The hyperbolic tangent."""
-    made: Tensor = ops.tanh(x)
-    return made
-
-
-def sigmoid(x: Any) -> Tensor:
-    """1 / (1 + exp(-x))."""
-    made: Tensor = ops.sigmoid(x)
-    return made
 
 
 def hard_sigmoid(x: Any) -> Tensor:

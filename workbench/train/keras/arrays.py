@@ -1,14 +1,14 @@
 """What a program gives a model to train on, as lists of arrays that fit its inputs and outputs."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench import errors
 
-__all__ = ["batches", "fitted", "means", "rows", "spread", "taken", "weights_of"]
+__all__ = ["batches", "fitted", "means", "parts", "rows", "spread", "taken", "weights_of"]
 
 
 def spread(what: str, given: Any, names: Sequence[str]) -> list[Any]:
@@ -104,10 +104,16 @@ def taken(arrays: Sequence[np.ndarray], chosen: Any) -> list[np.ndarray]:
     return [array[chosen] for array in arrays]
 
 
-def means(run: Callable[[list[np.ndarray]], Sequence[Any]], arrays: Sequence[np.ndarray], size: int) -> list[float]:
-    """What `run` measures of all rows, a batch at a time: the mean by the sizes of the batches."""
-    count = rows(arrays)
+def parts(arrays: Sequence[np.ndarray], size: int) -> Iterator[list[np.ndarray]]:
+    """The rows of all arrays in batches of at most `size`."""
+    return (taken(arrays, slice(*edges)) for edges in batches(rows(arrays), size))
+
+
+def means(run: Callable[[list[np.ndarray]], Sequence[Any]], batches: Iterable[list[np.ndarray]]) -> list[float]:
+    """What `run` measures of batches: the mean by their numbers of rows."""
     total: Any = 0.0
-    for first, end in batches(count, size):
-        total = total + (end - first) * np.asarray(run(taken(arrays, slice(first, end))), "float64")
+    count = 0
+    for batch in batches:
+        total = total + len(batch[0]) * np.asarray(run(batch), "float64")
+        count += len(batch[0])
     return [float(one) for one in np.atleast_1d(total / max(count, 1))]

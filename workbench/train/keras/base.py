@@ -98,7 +98,7 @@ class Layer(layer_base.Layer):
         self._within: list[layer_base.Layer] = []      # layers that this one is made of
         self._nodes: list[Node] = []
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Any:
+    def call(self, inputs: Any) -> Any:
         """What the layer computes; the inputs themselves unless a subclass says otherwise."""
         return inputs
 
@@ -257,11 +257,11 @@ class Over(Layer):
         """The arguments of the layer below."""
         return {}
 
-    def call(self, inputs: Any, *_args: Any, **options: Any) -> Any:
+    def call(self, inputs: Any, *args: Any, **options: Any) -> Any:
         """What the layer below gives."""
         if not self._within:
             self._within.append(type(self)._class(**self._arguments(), _scope=get_variable_scope()))
-        return self._within[0](inputs, **options)
+        return self._within[0](inputs, *args, **options)
 
     def __getattr__(self, name: str) -> Any:
         """A weight by its name, such as `kernel`."""
@@ -275,7 +275,7 @@ class InputLayer(Layer):
     """Where values come into a model: a placeholder of `input_shape` behind the batch, or `input_tensor`."""
 
     def __init__(self, input_shape: Any = None, batch_size: int | None = None, dtype: Any = None, input_tensor: Any = None,
-                 sparse: bool = False, name: str | None = None, batch_input_shape: Any = None, **_options: Any) -> None:
+                 sparse: bool = False, name: str | None = None, batch_input_shape: Any = None) -> None:
         super().__init__(name=name or numbered("input"), dtype=dtype)
         if sparse:
             raise errors.UnimplementedError(f"{self._name}: sparse=True is not offered; feed dense arrays")

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.train.keras import backend
 from workbench.train.keras.registry import Kind, config_of
@@ -35,8 +35,7 @@ class MinMaxNorm(Constraint):
         self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis
 
     def __call__(self, w: Any) -> Tensor:
-        w = convert(w)
-        norms = ops.sqrt(ops.reduce_sum(ops.square(w), self.axis, keepdims=True))
+        norms = _norms(w, self.axis)
         wanted = self.rate * ops.clip_by_value(norms, self.min_value, self.max_value) + (1 - self.rate) * norms
         made: Tensor = w * (wanted / (backend.epsilon() + norms))
         return made
@@ -56,9 +55,13 @@ class UnitNorm(Constraint):
         self.axis = axis
 
     def __call__(self, w: Any) -> Tensor:
-        w = convert(w)
-        made: Tensor = w / (backend.epsilon() + ops.sqrt(ops.reduce_sum(ops.square(w), self.axis, keepdims=True)))
+        made: Tensor = w / (backend.epsilon() + _norms(w, self.axis))
         return made
+
+
+def _norms(w: Any, axis: Any) -> Tensor:
+    made: Tensor = ops.sqrt(ops.reduce_sum(ops.square(w), axis, keepdims=True))
+    return made
 
 
 class NonNeg(Constraint):

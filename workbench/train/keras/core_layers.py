@@ -57,10 +57,11 @@ def keep(layer: Layer, **given: Any) -> None:
         setattr(layer, name, _KINDS[name.rpartition("_")[2]].get(value))
 
 
-def kept(layer: Layer) -> dict[str, Any]:
-    """What `keep` kept."""
-    return {name: value for name, value in vars(layer).items()
-            if name.rpartition("_")[2] in _KINDS and name != "activity_regularizer"}
+def kept(layer: Layer, part: str = "") -> dict[str, Any]:
+    """What `keep` kept; of one part, such as "kernel", without its name: as add_weight takes it."""
+    before = f"{part}_" if part else ""
+    return {name.removeprefix(before): value for name, value in vars(layer).items()
+            if name.startswith(before) and name.rpartition("_")[2] in _KINDS and name != "activity_regularizer"}
 
 
 class Activation(Layer):

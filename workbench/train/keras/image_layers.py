@@ -75,11 +75,11 @@ class Conv1D(_Conv):
         found = super()._arguments()
         return {**found, "padding": "valid"} if self.padding == "causal" else found
 
-    def call(self, inputs: Any, *_args: Any, **options: Any) -> Any:
+    def call(self, inputs: Any, *args: Any, **options: Any) -> Any:
         """The convolution."""
         if self.padding == "causal":
             inputs = ops.pad(inputs, [[0, 0], [self.dilation_rate[0] * (self.kernel_size[0] - 1), 0], [0, 0]])
-        return super().call(inputs, **options)
+        return super().call(inputs, *args, **options)
 
 
 class Conv2D(_Conv):
@@ -157,7 +157,7 @@ class BatchNormalization(Over):
         return {name: getattr(self, name) for name in ("axis", "momentum", "epsilon", "center", "scale")} | kept(self) | {
             "fused": False}
 
-    def call(self, inputs: Any, *_args: Any, training: Any = None, **_options: Any) -> Any:
+    def call(self, inputs: Any, training: Any = None) -> Any:
         """The inputs, normalized."""
         return super().call(inputs, training=backend.flag(training))
 
@@ -177,7 +177,7 @@ class _Pooling(Layer):
         self.strides = several(self, "strides", pool_size if strides is None else strides, self._rank)
         self.padding, self.data_format = padding.lower(), data_format or backend.image_data_format()
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Tensor:
+    def call(self, inputs: Any) -> Tensor:
         """The windows' results."""
         return type(self)._function(inputs, self.pool_size, self.strides, self.padding, self.data_format)
 
@@ -211,7 +211,7 @@ class _Spatial(Layer):
 
 
 def _global(name: str, rank: int, reduction: Callable[..., Tensor], doc: str) -> Any:
-    def call(self: _Spatial, inputs: Any, *_args: Any, **_options: Any) -> Tensor:
+    def call(self: _Spatial, inputs: Any) -> Tensor:
         return reduction(inputs, self._axes())
     call.__doc__ = doc
     return type(name, (_Spatial,), {"_rank": rank, "call": call, "__doc__": doc, "__module__": __name__})
@@ -246,7 +246,7 @@ class _UpSampling(_Spatial):
         super().__init__(data_format, **options)
         self.size = several(self, "size", size, self._rank)
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Any:
+    def call(self, inputs: Any) -> Any:
         """The points repeated."""
         for axis, times in zip(self._axes(), self.size):
             inputs = repeated(inputs, times, axis)
@@ -286,7 +286,7 @@ class _ZeroPadding(_Spatial):
         super().__init__(data_format, **options)
         self.padding = _edges(self, "padding", padding, self._rank)
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Any:
+    def call(self, inputs: Any) -> Any:
         """The inputs with zeros around."""
         around = [[0, 0] for _ in range(self._rank + 2)]
         for axis, pair in zip(self._axes(), self.padding):
@@ -317,7 +317,7 @@ class _Cropping(_Spatial):
         super().__init__(data_format, **options)
         self.cropping = _edges(self, "cropping", cropping, self._rank)
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Any:
+    def call(self, inputs: Any) -> Any:
         """What is inside."""
         inside = [slice(None)] * (self._rank + 2)
         for axis, (before, after) in zip(self._axes(), self.cropping):

@@ -9,7 +9,7 @@ import numpy as np
 from workbench import errors
 from workbench.train.keras import arrays, callbacks
 
-__all__ = ["Course", "evaluate_generator", "fit", "fit_generator", "given"]
+__all__ = ["Course", "evaluate_generator", "fit", "fit_generator", "given", "measured"]
 
 
 class Course(NamedTuple):
@@ -41,6 +41,11 @@ def _step(model: Any, told: callbacks.CallbackList, number: int, values: Sequenc
     told.on_batch_end(number, logs)
 
 
+def measured(model: Any, batches: Iterable[list[np.ndarray]]) -> list[float]:
+    """The loss and the metrics of batches of inputs, targets and weights."""
+    return arrays.means(lambda batch: model.run("test", batch), batches)
+
+
 def _validated(model: Any, found: Sequence[float]) -> dict[str, float]:
     return {f"val_{name}": value for name, value in zip(model.metrics_names, found)}
 
@@ -65,7 +70,7 @@ def fit(model: Any, data: Sequence[np.ndarray], held: Sequence[np.ndarray], size
             _step(model, told, number, arrays.taken(data, order[first:end]))
             if model.stop_training:
                 break
-        logs = _validated(model, arrays.means(lambda part: model.run("test", part), held, size)) if held else {}
+        logs = _validated(model, measured(model, arrays.parts(held, size))) if held else {}
         told.on_epoch_end(epoch, logs)
         if model.stop_training:
             break
@@ -107,13 +112,7 @@ def _parts(batch: Any) -> tuple[Any, ...]:
 
 def evaluate_generator(model: Any, source: Any, steps: int | None) -> list[float]:
     """What the model measures of the batches: the mean by their sizes."""
-    total: Any = 0.0
-    count = 0
-    for batch in given(source, steps):
-        values = model.arrays(*_parts(batch))
-        total = total + len(values[0]) * np.asarray(model.run("test", values), "float64")
-        count += len(values[0])
-    return [float(one) for one in np.atleast_1d(total / max(count, 1))]
+    return measured(model, (model.arrays(*_parts(batch)) for batch in given(source, steps)))
 
 
 def fit_generator(model: Any, source: Any, steps: int | None, course: Course, validation: Any, validation_steps: int | None,
@@ -133,7 +132,7 @@ def fit_generator(model: Any, source: Any, steps: int | None, course: Course, va
                 break
         logs: dict[str, float] = {}
         if held is not None:
-            logs = _validated(model, arrays.means(lambda part: model.run("test", part), held, 32))
+            logs = _validated(model, measured(model, arrays.parts(held, 32)))
         elif validation is not None:
             logs = _validated(model, evaluate_generator(model, validation, validation_steps))
         told.on_epoch_end(epoch, logs)

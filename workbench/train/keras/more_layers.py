@@ -1,6 +1,8 @@
 """Layers that look up, join, bend and disturb: embeddings, merges, advanced activations, noise."""
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 from workbench import errors
@@ -36,11 +38,10 @@ class Embedding(Layer):
 
     def build(self, _input_shape: Any) -> None:
         """Make the table."""
-        named = {name.removeprefix("embeddings_"): value for name, value in kept(self).items()}
-        self.embeddings = self.add_weight("embeddings", [self.input_dim, self.output_dim], **named)
+        self.embeddings = self.add_weight("embeddings", [self.input_dim, self.output_dim], **kept(self, "embeddings"))
         self.built = True
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Tensor:
+    def call(self, inputs: Any) -> Tensor:
         """The rows."""
         made: Tensor = embedding_lookup(self.embeddings, ops.cast(inputs, "int32"))
         return made
@@ -61,7 +62,7 @@ class _Merge(Layer):
         super().__init__(**options)
         self.supports_masking = True
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Any:
+    def call(self, inputs: Any) -> Any:
         """All as one. InvalidArgumentError unless there are two or more."""
         if not isinstance(inputs, (list, tuple)) or len(inputs) < 2:
             raise errors.InvalidArgumentError(f"{self.name}: A merge layer should be called on a list of at least 2 inputs; "
@@ -71,10 +72,7 @@ class _Merge(Layer):
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """True where all are."""
         found = [one for one in mask or [] if one is not None]
-        made = None
-        for one in found:
-            made = one if made is None else ops.logical_and(made, one)
-        return made
+        return functools.reduce(ops.logical_and, found) if found else None
 
     def _merged(self, inputs: list[Any]) -> Any:
         raise errors.UnimplementedError(f"{self.name}: _merged(inputs) is missing; define it")
@@ -91,10 +89,7 @@ class Multiply(_Merge):
     """The product."""
 
     def _merged(self, inputs: list[Any]) -> Any:
-        made = inputs[0]
-        for one in inputs[1:]:
-            made = made * one
-        return made
+        return functools.reduce(operator.mul, inputs)
 
 
 class Average(Add):
@@ -108,10 +103,7 @@ class Maximum(_Merge):
     """The largest of each element."""
 
     def _merged(self, inputs: list[Any]) -> Any:
-        made = inputs[0]
-        for one in inputs[1:]:
-            made = ops.maximum(made, one)
-        return made
+        return functools.reduce(ops.maximum, inputs)
 
 
 class Concatenate(_Merge):
@@ -122,19 +114,23 @@ class Concatenate(_Merge):
         self.axis = axis
 
     def _merged(self, inputs: list[Any]) -> Any:
-        rank = inputs[0].shape.rank
-        return ops.concat(inputs, axis=self.axis if self.axis >= 0 else rank + self.axis)
+        return ops.concat(inputs, axis=self._along(inputs))
+
+    def _along(self, inputs: list[Any]) -> int:
+        """The axis, counted from the first."""
+        axis: int = self.axis % inputs[0].shape.rank
+        return axis
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """The masks along the same axis: all true for one without. TypeError along the features of some that are masked."""
         if not any(one is not None for one in mask or []):
             return None
-        axis = self.axis % inputs[0].shape.rank
-        full = [ops.ones_like(x, dtype="bool") if one is None else one for x, one in zip(inputs, mask)]
-        if axis == inputs[0].shape.rank - 1:
-            return super().compute_mask(inputs, mask)
+        axis = self._along(inputs)
         rank = inputs[0].shape.rank
-        return ops.concat([ops.reduce_all(one, -1) if one.shape.rank == rank else one for one in full], axis=axis)
+        if axis == rank - 1:
+            return super().compute_mask(inputs, mask)
+        full = [ops.ones_like(x, dtype="bool") if one is None else one for x, one in zip(inputs, mask)]
+        return ops.concat([ops.reduce_all(one, -1) if one.shape.rank == rank else one for one in full], axis)
 
 
 class Dot(_Merge):
@@ -223,7 +219,7 @@ class LeakyReLU(_Bend):
         super().__init__(**options)
         self.alpha = float(alpha)
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Tensor:
+    def call(self, inputs: Any) -> Tensor:
         """The function of the inputs."""
         return activations.relu(inputs, self.alpha)
 
@@ -235,7 +231,7 @@ class ELU(_Bend):
         super().__init__(**options)
         self.alpha = float(alpha)
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Tensor:
+    def call(self, inputs: Any) -> Tensor:
         """The function of the inputs."""
         return activations.elu(inputs, self.alpha)
 
@@ -247,7 +243,7 @@ class ThresholdedReLU(_Bend):
         super().__init__(**options)
         self.theta = float(theta)
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Tensor:
+    def call(self, inputs: Any) -> Tensor:
         """The function of the inputs."""
         made: Tensor = inputs * ops.cast(ops.greater(inputs, self.theta), inputs.dtype)
         return made
@@ -265,10 +261,10 @@ class PReLU(_Bend):
     def build(self, input_shape: Any) -> None:
         """Make alpha."""
         shape = [1 if axis in (self.shared_axes or ()) else size for axis, size in enumerate(input_shape.as_list())][1:]
-        self.alpha = self.add_weight("alpha", shape, **{name.removeprefix("alpha_"): one for name, one in kept(self).items()})
+        self.alpha = self.add_weight("alpha", shape, **kept(self, "alpha"))
         self.built = True
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Tensor:
+    def call(self, inputs: Any) -> Tensor:
         """The function of the inputs."""
         made: Tensor = ops.relu(inputs) - self.alpha.value() * ops.relu(ops.negative(inputs))
         return made

@@ -57,7 +57,7 @@ class Network(Layer):
         raise errors.InvalidArgumentError(f"{self._name}: there is no layer {name if index is None else index!r}; its "
                                           f"{len(self.layers)} layers are {', '.join(layer.name for layer in self.layers)}")
 
-    def call(self, inputs: Any, *_args: Any, **_options: Any) -> Any:
+    def call(self, inputs: Any) -> Any:
         """The outputs for other inputs, through the same layers."""
         values = {id(x): given for x, given in zip(self.inputs, as_list(inputs))}
         for node in self._order:

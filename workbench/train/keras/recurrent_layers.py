@@ -112,12 +112,9 @@ class Recurrent(Layer):
         if features is None:
             raise errors.ShapeError(f"{self.name}: the inputs have shape {shape}; the number of features must be known")
 
-        def weight(name: str, kind: str, dims: list[int], **more: Any) -> Variable:
-            own = {key.removeprefix(f"{kind}_"): one for key, one in kept(self).items() if key.startswith(f"{kind}_")}
-            return self.add_weight(name, dims, **{**own, **more})
-        self.kernel = weight("kernel", "kernel", [features, wide])
-        self.recurrent_kernel = weight("recurrent_kernel", "recurrent", [self.units, wide])
-        self.bias = weight("bias", "bias", [wide], **self._first_bias()) if self.use_bias else None
+        self.kernel = self.add_weight("kernel", [features, wide], **kept(self, "kernel"))
+        self.recurrent_kernel = self.add_weight("recurrent_kernel", [self.units, wide], **kept(self, "recurrent"))
+        self.bias = self.add_weight("bias", [wide], **{**kept(self, "bias"), **self._first_bias()}) if self.use_bias else None
         self.built = True
 
     def _first_bias(self) -> dict[str, Any]:
@@ -230,8 +227,8 @@ class LSTM(_Gated):
         self.unit_forget_bias = unit_forget_bias
 
     def _first_bias(self) -> dict[str, Any]:
-        def first(_shape: Any, dtype: Any = None, **_options: Any) -> Tensor:
-            given = kept(self)["bias_initializer"]
+        def first(_shape: Any, dtype: Any = None) -> Tensor:
+            given = kept(self, "bias")["initializer"]
             made: Tensor = ops.concat([given([self.units], dtype), initializers.Ones()([self.units], dtype),
                                        given([2 * self.units], dtype)], axis=0)
             return made

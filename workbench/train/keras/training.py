@@ -9,6 +9,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.program import needed
 from workbench.nn.variables import Variable
 from workbench.train.keras import arrays, backend, callbacks, loops, losses, metrics, optimizers
 from workbench.train.keras.base import as_list, mask_of
@@ -166,14 +167,12 @@ class Model(Network):
                  sample_weight: Any = None) -> Any:
         """The loss of all rows, or [loss, metrics…] in the order of metrics_names."""
         self._compiled()
-        return plain(arrays.means(lambda part: self.run("test", part), self.arrays(x, y, sample_weight), batch_size or 32))
+        return plain(loops.measured(self, arrays.parts(self.arrays(x, y, sample_weight), batch_size or 32)))
 
     def predict(self, x: Any, batch_size: int | None = None, verbose: int = 0) -> Any:
         """The outputs for all rows: an array, or a list where there are several outputs."""
-        data = self.arrays(x)
-        edges = arrays.batches(len(data[0]), batch_size or 32)
-        parts = [self.run("predict", arrays.taken(data, slice(*edge))) for edge in edges]
-        return plain([np.concatenate(one) for one in zip(*parts)])
+        found = [self.run("predict", part) for part in arrays.parts(self.arrays(x), batch_size or 32)]
+        return plain([np.concatenate(one) for one in zip(*found)])
 
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None, class_weight: Any = None) -> Any:
         """One step of training; the loss, or [loss, metrics…]."""
@@ -249,21 +248,8 @@ def _metric(metric: Any, head: _Head) -> tuple[Callable[[Any, Any], Tensor], str
 
 def reachable(wanted: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     """Those operations and tensors that need no placeholder but the given: a layer may also have been called elsewhere."""
-    fed = {id(getattr(x, "op", x)) for x in given}
-    known: dict[int, bool] = {}
+    fed = {x.op for x in given}
 
     def fine(op: Any) -> bool:
-        waiting = [op]
-        while waiting:
-            one = waiting[-1]
-            if id(one) not in known and id(one) not in fed and one.kind == "placeholder":
-                known[id(one)] = False
-            sources = [x.op for x in one.inputs] if id(one) not in fed else []
-            missing = [source for source in sources if id(source) not in known] if id(one) not in known else []
-            if missing:
-                waiting += missing
-                continue
-            known.setdefault(id(one), all(known[id(source)] for source in sources))
-            waiting.pop()
-        return known[id(op)]
+        return all(one.kind != "placeholder" or one in fed for one in needed([op], lambda x: x.op in fed))
     return [one for one in wanted if fine(one.op if isinstance(one, (Tensor, Variable)) else one)]
