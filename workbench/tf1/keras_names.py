@@ -8,6 +8,7 @@ from workbench.train.keras import (
     backend,
     callbacks,
     constraints,
+    file_callbacks,
     initializers,
     layers,
     losses,
@@ -22,7 +23,8 @@ __all__ = ["keras"]
 
 keras = Namespace(
     **{module.__name__.rpartition(".")[2]: Namespace(**names_of(module)) for module in (
-        activations, backend, callbacks, constraints, initializers, layers, models, optimizers, regularizers, utils)},
+        activations, backend, constraints, initializers, layers, models, optimizers, regularizers, utils)},
+    callbacks=Namespace(**names_of(callbacks, file_callbacks)),
     losses=Namespace(**names_of(losses), **losses.ALIASES),
     metrics=Namespace(**names_of(losses, metrics), **losses.ALIASES),
     Input=layers.Input, Model=models.Model, Sequential=models.Sequential)

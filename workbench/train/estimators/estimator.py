@@ -195,10 +195,9 @@ class Estimator:
         return result
 
     def _summarise(self, result: Mapping[str, Any], folder: str) -> None:
-        values = [summary.Summary.Value(tag=key, simple_value=value) for key, value in result.items()
-                  if np.ndim(value) == 0 and key != "global_step"]
+        values = {key: value for key, value in result.items() if key != "global_step"}
         with summary.FileWriter(os.path.join(self.model_dir, folder)) as writer:
-            writer.add_summary(summary.Summary(value=values), result["global_step"])
+            writer.add_summary(summary.numbers(values), result["global_step"])
 
     def predict(self, input_fn: Callable[[], Any], predict_keys: Any = None, hooks: Any = None, checkpoint_path: Any = None,
                 yield_single_examples: bool = True) -> Iterator[Any]:

@@ -16,9 +16,10 @@ Logs = Mapping[str, Any] | None
 
 
 class Callback:
-    """Base: `model` and `params` are set, and a method is called at each event, with what was measured in `logs`."""
+    """Base: `model`, `params` and `validation_data` are set, and a method is called at each event, with what was measured."""
 
     model: Any = None
+    validation_data: Sequence[np.ndarray] = ()      # inputs, targets and weights
     params: Mapping[str, Any] = {}
 
     def set_params(self, params: Mapping[str, Any]) -> None:

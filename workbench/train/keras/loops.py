@@ -21,7 +21,8 @@ class Course(NamedTuple):
     callbacks: Sequence[callbacks.Callback]
 
 
-def _told(model: Any, course: Course, **params: Any) -> tuple[callbacks.CallbackList, callbacks.History]:
+def _told(model: Any, course: Course, held: Sequence[np.ndarray],
+          **params: Any) -> tuple[callbacks.CallbackList, callbacks.History]:
     """All callbacks as one, and the history among them."""
     history = callbacks.History()
     shown = [callbacks.ProgbarLogger()] if course.verbose else []
@@ -30,6 +31,8 @@ def _told(model: Any, course: Course, **params: Any) -> tuple[callbacks.Callback
     told.set_params({"epochs": course.epochs, "verbose": course.verbose, **params,
                      "metrics": names + [f"val_{name}" for name in names] if params["do_validation"] else names})
     told.set_model(model)
+    for one in told.callbacks:
+        one.validation_data = list(held)
     model.history, model.stop_training = history, False
     return told, history
 
@@ -54,9 +57,7 @@ def fit(model: Any, data: Sequence[np.ndarray], held: Sequence[np.ndarray], size
         shuffle: Any) -> callbacks.History:
     """Train on the rows of arrays in batches of `size`, shuffled unless told otherwise ("batch": whole batches)."""
     count = arrays.rows(data)
-    told, history = _told(model, course, samples=count, batch_size=size, do_validation=bool(held))
-    for one in told.callbacks:
-        one.validation_data = list(held)      # type: ignore[attr-defined]
+    told, history = _told(model, course, held, samples=count, batch_size=size, do_validation=bool(held))
     told.on_train_begin({})
     for epoch in range(course.first, course.epochs):
         told.on_epoch_begin(epoch, {})
@@ -118,8 +119,8 @@ def evaluate_generator(model: Any, source: Any, steps: int | None) -> list[float
 def fit_generator(model: Any, source: Any, steps: int | None, course: Course, validation: Any, validation_steps: int | None,
                   class_weight: Any, shuffle: bool) -> callbacks.History:
     """Train on batches that are made one after another; one generator goes on from epoch to epoch."""
-    told, history = _told(model, course, steps=steps or len(source), do_validation=validation is not None)
-    held = model.arrays(*validation) if isinstance(validation, tuple) else None
+    held = model.arrays(*validation) if isinstance(validation, tuple) else []
+    told, history = _told(model, course, held, steps=steps or len(source), do_validation=validation is not None)
     whole = hasattr(source, "__getitem__")
     stream: Iterable[Any] = source if whole else iter(source)
     told.on_train_begin({})
@@ -131,7 +132,7 @@ def fit_generator(model: Any, source: Any, steps: int | None, course: Course, va
             if model.stop_training:
                 break
         logs: dict[str, float] = {}
-        if held is not None:
+        if held:
             logs = _validated(model, measured(model, arrays.parts(held, 32)))
         elif validation is not None:
             logs = _validated(model, evaluate_generator(model, validation, validation_steps))

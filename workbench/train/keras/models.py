@@ -2,18 +2,21 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench import errors
-from workbench.train.keras import layers
+from workbench.train.keras import layers, optimizers, saving
 from workbench.train.keras.base import LAYERS, Input, InputLayer, Layer, as_list
 from workbench.train.keras.network import Network
+from workbench.train.keras.registry import custom_object_scope
+from workbench.train.keras.saving import save_model
 from workbench.train.keras.training import Model
 
-__all__ = ["Model", "Sequential", "model_from_config", "model_from_json"]
+__all__ = ["Model", "Sequential", "load_model", "model_from_config", "model_from_json", "save_model"]
 
 
 class Sequential(Model):
@@ -116,3 +119,35 @@ def model_from_json(json_string: str, custom_objects: Mapping[str, Any] | None =
     except ValueError as error:
         raise errors.DataLossError(f"model_from_json: the text is no JSON ({error}); give what to_json returned") from None
     return model_from_config(config, custom_objects)
+
+
+def load_model(filepath: Any, custom_objects: Mapping[str, Any] | None = None, compile: bool = True) -> Any:
+    """The model that save wrote, with its weights; compiled, and with its optimizer's state, where the file says how.
+
+    Nothing of the file is executed: functions and classes of the program's own are found in `custom_objects`.
+    NotFoundError without the file, DataLossError where it is damaged, InvalidArgumentError where it holds weights alone.
+    """
+    saved = saving.read(filepath)
+    if "model_config" not in saved.texts:
+        raise errors.InvalidArgumentError(f"load_model: No model found in config file {filepath}: it holds weights alone; make "
+                                          "the model and call load_weights")
+    model = model_from_json(saved.texts["model_config"], custom_objects)
+    saving.put_weights(model, saved.weights, filepath)
+    if compile and "training_config" not in saved.texts:
+        warnings.warn(f"load_model: {filepath} does not say how the model trains; call compile before fit", stacklevel=2)
+    elif compile:
+        training = json.loads(saved.texts["training_config"])
+        with custom_object_scope(custom_objects or {}):
+            model.compile(optimizers.deserialize(training.pop("optimizer_config")), **training)
+        _resume(model, saved.state, filepath)
+    return model
+
+
+def _resume(model: Any, state: Sequence[np.ndarray], path: Any) -> None:
+    """Give the optimizer the state of a file; one that does not fit is told, and the optimizer begins anew."""
+    if len(state) > len(model.optimizer.weights):
+        model.function("train")      # which makes the slots
+    try:
+        model.optimizer.set_weights(state)
+    except errors.InvalidArgumentError as error:
+        warnings.warn(f"load_model: the state of the optimizer in {path} does not fit ({error}); it begins anew", stacklevel=3)

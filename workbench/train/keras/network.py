@@ -105,14 +105,14 @@ class Network(Layer):
     # as data
     def get_config(self) -> dict[str, Any]:
         """Its layers, their arguments and how they are connected."""
-        places = {layer: self._kept(layer) for layer in self.layers}
+        places = {layer: self.calls_of(layer) for layer in self.layers}
         return {"name": self._name, "layers": [{
             "name": layer.name, "class_name": type(layer).__name__, "config": layer.get_config(),
             "inbound_nodes": [[_whence(x, places, node.options) for x in node.inputs] for node in kept if node.inputs],
         } for layer, kept in places.items()], "input_layers": [_whence(x, places)[:3] for x in self.inputs],
             "output_layers": [_whence(x, places)[:3] for x in self.outputs]}
 
-    def _kept(self, layer: Layer) -> list[Node]:
+    def calls_of(self, layer: Layer) -> list[Node]:
         """The calls of a layer that are part of this."""
         return [node for node in self._order if node.layer is layer]
 
@@ -146,8 +146,12 @@ class Network(Layer):
         for line in summary.lines(self, line_length, positions):
             (print_fn or print)(line)
 
+    def save(self, filepath: str, overwrite: bool = True, include_optimizer: bool = True) -> None:
+        """Write the model, its weights and how it trains, for models.load_model: by its name HDF5 or NumPy's .npz."""
+        saving.save_model(self, filepath, overwrite, include_optimizer)
+
     def save_weights(self, filepath: str, overwrite: bool = True) -> None:
-        """Write the weights: HDF5 where the name ends in .h5 or .hdf5, NumPy's .npz otherwise."""
+        """Write the weights alone: HDF5 where the name ends in .h5 or .hdf5, NumPy's .npz otherwise."""
         saving.save_weights(self, filepath, overwrite)
 
     def load_weights(self, filepath: str, by_name: bool = False) -> None:

@@ -39,7 +39,7 @@ def lines(model: Any, line_length: int | None = None, positions: Sequence[float]
 def _is_chain(model: Any) -> bool:
     """Does each layer follow the one before, once?"""
     return type(model).__name__ == "Sequential" or all(
-        len(model._kept(layer)) == 1 and len(model._kept(layer)[0].inputs) == (1 if number else 0)
+        len(model.calls_of(layer)) == 1 and len(model.calls_of(layer)[0].inputs) == (1 if number else 0)
         for number, layer in enumerate(model.layers))
 
 
@@ -59,5 +59,5 @@ def _shape(layer: Layer) -> Any:
 
 
 def _sources(model: Any, layer: Layer) -> list[str]:
-    found = [history(x) for node in model._kept(layer) for x in node.inputs]
+    found = [history(x) for node in model.calls_of(layer) for x in node.inputs]
     return [f"{one.layer.name}[{one.node}][{one.place}]" for one in found]

@@ -57,7 +57,7 @@ class Model(Network):
             self.metrics_names += [f"{head.name}_loss" for head in self._heads]
             self.metrics_tensors += measured
         total = sum((shares[self.output_names.index(head.name)] * one for head, one in zip(self._heads, measured)), start=0.0)
-        for extra in reachable(self.losses, self._fed()):
+        for extra in reachable(self.losses, self.fed()):
             total = total + extra
         self.total_loss = total
         self._add_metrics(self.metrics, False)
@@ -94,7 +94,7 @@ class Model(Network):
                 score = function(head.target, head.output)
                 self.metrics_tensors.append(weighted(score, head.weights if by_weight else None, mask_of(head.output)))
 
-    def _fed(self) -> list[Any]:
+    def fed(self) -> list[Any]:
         """The tensors that a step of training is given."""
         return [*self.inputs, *(head.target for head in self._heads), *(head.weights for head in self._heads)]
 
@@ -105,21 +105,25 @@ class Model(Network):
 
     def run(self, kind: str, values: Sequence[Any]) -> list[Any]:
         """One step: "train" or "test" for inputs, targets and weights, "predict" for inputs."""
+        phase = backend.learning_phase()
+        return self.function(kind)([*values, *([kind == "train"] if isinstance(phase, Tensor) else [])])
+
+    def function(self, kind: str) -> backend.Function:
+        """What `run` runs, made when it is first asked for."""
         if kind != "predict":
             self._compiled()
         elif not hasattr(self, "_functions"):
             self._functions = {}
         if kind not in self._functions:
             self._functions[kind] = self._function_of(kind)
-        phase = backend.learning_phase()
-        return self._functions[kind]([*values, *([kind == "train"] if isinstance(phase, Tensor) else [])])
+        return self._functions[kind]
 
     def _function_of(self, kind: str) -> backend.Function:
         phase = backend.learning_phase()
         phases = [phase] if isinstance(phase, Tensor) else []
         if kind == "predict":
             return backend.Function([*self.inputs, *phases], self.outputs, reachable(self.state_updates, self.inputs))
-        given, fetched = self._fed(), [self.total_loss, *self.metrics_tensors]
+        given, fetched = self.fed(), [self.total_loss, *self.metrics_tensors]
         updates = self.updates if kind == "train" else self.state_updates
         done = reachable(updates, given)
         if kind == "train":

@@ -89,8 +89,7 @@ def evaluate(graph: Graph, output_dir: Any, checkpoint_path: Any, eval_dict: Map
             except (StopIteration, IndexError) as ended:      # the end of the input, as generators and queues tell it
                 logger.info("evaluation ended after %d runs: %s", count, ended)
     with summary.FileWriter(folder) as writer:
-        writer.add_summary(summary.Summary(value=[summary.Summary.Value(tag=key, simple_value=float(value)) for key, value in (
-            values or {}).items() if getattr(value, "ndim", 0) == 0]), number)
+        writer.add_summary(summary.numbers(values or {}), number)
     return values, number
 
 

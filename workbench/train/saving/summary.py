@@ -4,8 +4,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
@@ -66,6 +68,15 @@ def scalar(name: str, tensor: Any, collections: Any = None, family: str | None =
     """
     with _scope(name, family) as (tag, title):
         return _collected(ops.scalar_summary(convert(tensor), tag=tag, name=title), collections)
+
+
+def numbers(values: Mapping[str, Any]) -> Any:
+    """A Summary of those of the values that are single numbers, by their names as tags."""
+    made = message("Summary")()
+    for tag, value in values.items():
+        if np.ndim(value) == 0:
+            made.value.add(tag=tag, simple_value=float(value))
+    return made
 
 
 def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Tensor:

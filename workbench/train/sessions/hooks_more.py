@@ -79,8 +79,7 @@ class StepCounterHook(SessionRunHook):
             rate = steps / max(seconds, 1e-9)
             logger.info("global_step/sec: %g", rate)
             if self._writer is not None:
-                made = summary.Summary(value=[summary.Summary.Value(tag="global_step/sec", simple_value=rate)])
-                self._writer.add_summary(made, step)
+                self._writer.add_summary(summary.numbers({"global_step/sec": rate}), step)
 
     def end(self, session: Any) -> None:
         if self._writer is not None:
