@@ -6,6 +6,9 @@ from workbench.tf1.spelling import names_of
 from workbench.train.keras import (
     activations,
     backend,
+    backend_networks,
+    backend_ops,
+    backend_shapes,
     callbacks,
     constraints,
     file_callbacks,
@@ -15,6 +18,7 @@ from workbench.train.keras import (
     metrics,
     models,
     optimizers,
+    recurrent_layers,
     regularizers,
     utils,
 )
@@ -23,7 +27,9 @@ __all__ = ["keras"]
 
 keras = Namespace(
     **{module.__name__.rpartition(".")[2]: Namespace(**names_of(module)) for module in (
-        activations, backend, constraints, initializers, layers, models, optimizers, regularizers, utils)},
+        activations, constraints, initializers, layers, models, optimizers, regularizers, utils)},
+    backend=Namespace(**names_of(backend, backend_networks, backend_ops, backend_shapes), **backend_ops.ALIASES,
+                      rnn=recurrent_layers.rnn),
     callbacks=Namespace(**names_of(callbacks, file_callbacks)),
     losses=Namespace(**names_of(losses), **losses.ALIASES),
     metrics=Namespace(**names_of(losses, metrics), **losses.ALIASES),

@@ -27,7 +27,8 @@ __all__ = [
     "Function", "backend", "batch_get_value", "batch_set_value", "cast_to_floatx", "clear_session", "count_params", "epsilon",
     "flag", "floatx", "function", "get_session", "get_uid", "get_value", "image_data_format", "in_test_phase", "in_train_phase",
     "learning_phase", "manual_variable_initialization", "placeholder", "reset_uids", "set_epsilon", "set_floatx",
-    "set_image_data_format", "set_learning_phase", "set_session", "set_value", "variable",
+    "set_image_data_format", "set_learning_phase", "set_session", "set_value",
+    "switch", "variable",
 ]
 
 
@@ -176,14 +177,19 @@ def flag(training: Any = None) -> Any:
     return phase if isinstance(phase, (Tensor, Variable)) else bool(phase)
 
 
+def switch(condition: Any, then_expression: Any, else_expression: Any) -> Any:
+    """One of two, by a scalar; each a tensor or a function that makes one."""
+    first, other = (one if callable(one) and not isinstance(one, (Tensor, Variable)) else lambda one=one: convert(one)
+                    for one in (then_expression, else_expression))
+    if isinstance(condition, bool):
+        return first() if condition else other()
+    condition = convert(condition)
+    return ops.cond(condition if condition.dtype == as_dtype("bool") else ops.cast(condition, "bool"), first, other)
+
+
 def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
     """`x` while training, else `alt`; each a tensor or a function that makes one."""
-    training = flag(training)
-    first, other = (one if callable(one) and not isinstance(one, (Tensor, Variable)) else lambda one=one: convert(one)
-                    for one in (x, alt))
-    if isinstance(training, bool):
-        return first() if training else other()
-    return ops.cond(training, first, other)
+    return switch(flag(training), x, alt)
 
 
 def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:

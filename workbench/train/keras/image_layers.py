@@ -11,6 +11,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.nn import layer_classes, layers_1d, layers_3d
 from workbench.nn import layers as wb_layers
 from workbench.train.keras import activations, backend
+from workbench.train.keras.backend_shapes import enlarged, padded, spatial_axes, temporal_padding
 from workbench.train.keras.base import Layer, Over
 from workbench.train.keras.core_layers import keep, kept
 from workbench.train.keras.registry import config_of
@@ -78,7 +79,7 @@ class Conv1D(_Conv):
     def call(self, inputs: Any, *args: Any, **options: Any) -> Any:
         """The convolution."""
         if self.padding == "causal":
-            inputs = ops.pad(inputs, [[0, 0], [self.dilation_rate[0] * (self.kernel_size[0] - 1), 0], [0, 0]])
+            inputs = temporal_padding(inputs, (self.dilation_rate[0] * (self.kernel_size[0] - 1), 0))
         return super().call(inputs, *args, **options)
 
 
@@ -206,8 +207,7 @@ class _Spatial(Layer):
 
     def _axes(self) -> list[int]:
         """The axes of space or time."""
-        first = 2 if self._rank > 1 and self.data_format == "channels_first" else 1
-        return list(range(first, first + self._rank))
+        return spatial_axes(self._rank, self.data_format)
 
 
 def _global(name: str, rank: int, reduction: Callable[..., Tensor], doc: str) -> Any:
@@ -228,17 +228,6 @@ GlobalAveragePooling3D: Any = _global("GlobalAveragePooling3D", 3, ops.reduce_me
 
 # larger and smaller
 
-def repeated(x: Any, times: int, axis: int) -> Tensor:
-    """Every element `times` in a row along `axis`."""
-    shape, sizes = x.shape.as_list(), ops.shape(x)
-    dims = [sizes[number] if size is None else size for number, size in enumerate(shape)]
-    tiles = [times if number == axis + 1 else 1 for number in range(len(dims) + 1)]
-    wide = ops.tile(ops.expand_dims(x, axis + 1), tiles)
-    made: Tensor = ops.reshape(wide, [*dims[:axis], dims[axis] * times, *dims[axis + 1:]])
-    made.set_shape([*shape[:axis], None if shape[axis] is None else shape[axis] * times, *shape[axis + 1:]])
-    return made
-
-
 class _UpSampling(_Spatial):
     """Each point `size` times along each axis."""
 
@@ -248,9 +237,7 @@ class _UpSampling(_Spatial):
 
     def call(self, inputs: Any) -> Any:
         """The points repeated."""
-        for axis, times in zip(self._axes(), self.size):
-            inputs = repeated(inputs, times, axis)
-        return inputs
+        return enlarged(inputs, self.size, self._axes())
 
 
 class UpSampling1D(_UpSampling):
@@ -288,10 +275,7 @@ class _ZeroPadding(_Spatial):
 
     def call(self, inputs: Any) -> Any:
         """The inputs with zeros around."""
-        around = [[0, 0] for _ in range(self._rank + 2)]
-        for axis, pair in zip(self._axes(), self.padding):
-            around[axis] = pair
-        return ops.pad(inputs, around)
+        return padded(inputs, self.padding, self._axes())
 
 
 class ZeroPadding1D(_ZeroPadding):

@@ -10,6 +10,7 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.embedding import embedding_lookup
 from workbench.train.keras import activations, backend
+from workbench.train.keras.backend_shapes import batch_dot
 from workbench.train.keras.base import Layer
 from workbench.train.keras.core_layers import Dropout, keep, kept
 
@@ -152,24 +153,6 @@ class Dot(_Merge):
     def compute_mask(self, _inputs: Any, mask: Any = None) -> None:
         """None: the axis is gone."""
         return None
-
-
-def batch_dot(x: Any, y: Any, axes: tuple[int, int]) -> Tensor:
-    """Σ x · y along one axis of each, row by row of the batch: [batch, rest of x, rest of y], at least of rank 2.
-
-    ShapeError for ranks above 3, where `einsum` says what is meant.
-    """
-    ranks = (x.shape.rank, y.shape.rank)
-    if not all(rank in (2, 3) for rank in ranks):
-        raise errors.ShapeError(f"batch_dot: x has shape {x.shape} and y {y.shape}; both must be of rank 2 or 3: use einsum")
-    first = x if axes[0] == ranks[0] - 1 else ops.transpose(x, [0, 2, 1])
-    other = y if axes[1] == 1 else ops.transpose(y, [0, 2, 1])
-    first = ops.expand_dims(first, 1) if ranks[0] == 2 else first
-    other = ops.expand_dims(other, 2) if ranks[1] == 2 else other
-    made: Tensor = ops.matmul(first, other)
-    if ranks[0] == 2:
-        return ops.squeeze(made, [2]) if ranks[1] == 2 else ops.squeeze(made, [1])
-    return ops.squeeze(made, [2]) if ranks[1] == 2 else made
 
 
 def add(inputs: Any, **options: Any) -> Any:
