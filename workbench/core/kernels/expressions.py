@@ -250,6 +250,11 @@ class Expressions:
         left, right = self.alike(given[0], given[1], self.node)
         return self.intrinsic("maximum", left, right)
 
+    def call_smallest(self, given: list[Value]) -> Value:
+        """The smaller one likewise."""
+        left, right = self.alike(given[0], given[1], self.node)
+        return self.intrinsic("minimum", left, right)
+
     def call_bits(self, given: list[Value]) -> Value:
         return self.emit("int32", f"bitcast float {given[0].text} to i32")
 

@@ -1,9 +1,9 @@
 """Scalar functions in the kernel language, written so that loops over them vectorise: no calls, no branches."""
 from __future__ import annotations
 
-from workbench.core.kernels.words import bits, exp, float32, floor, from_bits, fused, inf, int32, nan
+from workbench.core.kernels.words import bits, exp, fast, float32, floor, from_bits, fused, inf, int32, largest, nan, smallest
 
-__all__ = ["erf32", "exp32", "expm132", "log1p32", "log32", "maximum", "minimum", "sigmoid", "tanh32"]
+__all__ = ["bottom", "erf32", "exp32", "expm132", "log1p32", "log32", "maximum", "minimum", "plus", "sigmoid", "tanh32", "top"]
 
 # exp: Cody-Waite reduction by ln 2 and a degree-5 polynomial (Cephes expf), relative error 8e-8
 @fused
@@ -110,3 +110,20 @@ def maximum(x: float, y: float) -> float:
 
 def minimum(x: float, y: float) -> float:
     return x if x <= y or x != x else y
+
+
+@fast
+def plus(x: float, y: float) -> float:
+    """One term more of a sum whose terms may be added in any order."""
+    return x + y
+
+
+@fast
+def top(x: float, y: float) -> float:
+    """The larger one, of two zeros either; NaN if one is NaN."""
+    return largest(x, y)
+
+
+@fast
+def bottom(x: float, y: float) -> float:
+    return smallest(x, y)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 __all__ = ["bits", "called", "copy16", "exp", "fast", "float32", "floats32", "floor", "from_bits", "fused", "independent",
-           "inf", "int32", "int64", "ints64", "largest", "load16", "log", "nan", "room", "sqrt", "store16"]
+           "inf", "int32", "int64", "ints64", "largest", "load16", "log", "nan", "room", "smallest", "sqrt", "store16"]
 
 T = TypeVar("T")
 floats32 = MutableSequence[float]
@@ -40,6 +40,11 @@ def fast(function: T) -> T:
 def largest(x: float, y: float) -> float:
     """The larger one; NaN if one is NaN."""
     return x if x >= y or x != x else y
+
+
+def smallest(x: float, y: float) -> float:
+    """The smaller one; NaN if one is NaN."""
+    return x if x <= y or x != x else y
 
 
 def bits(x: float) -> int:

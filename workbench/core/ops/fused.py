@@ -20,13 +20,15 @@ def _dtypes(dtypes: Any, attrs: Any) -> list[Any]:
 
 @op("*values? -> ?", types=_dtypes, shape=_shapes)
 def fused(*values: Any, steps: tuple[Step, ...], results: tuple[tuple[int, ...], ...], shapes: Any, dtypes: Any,
-          columns: tuple[int | None, ...] = (), names: tuple[str, ...] = ()) -> Any:
+          columns: tuple[int | None, ...] = (), space: tuple[int, ...] = (), names: tuple[str, ...] = ()) -> Any:
     """Several elementwise operations in one pass over memory.
 
     `steps` are (operation type, operands, attributes); an operand is ("input", i) or ("step", i). `results` are the
     steps whose values leave the kernel: those of one output lie side by side along its last axis. Of an input for which
-    `columns` has a number the kernel reads as many columns as a step has, from that one on. `names` are the operations that
-    the steps were. The meaning is that of the reference kernels run one after the other.
+    `columns` has a number the kernel reads as many columns as a step has, from that one on. Where steps sum rows, or take
+    their means or extremes, over the last axis, `space` is the shape whose rows these are, and the other steps have that
+    shape or one number a row. `names` are the operations that the steps were. The meaning is that of the reference kernels
+    run one after the other.
     """
     width = shapes[0].static[-1] // len(results[0]) if shapes[0].rank else 1
     given = [value if first is None else value[..., first:first + width]
@@ -34,7 +36,8 @@ def fused(*values: Any, steps: tuple[Step, ...], results: tuple[tuple[int, ...],
     done: list[Any] = []
     for kind, operands, attrs in steps:
         arguments = [given[i] if where == "input" else done[i] for where, i in operands]
-        done.append(registry[kind].reference(*arguments, **dict(attrs)))
+        repeated = kind == "broadcast_to"
+        done.append(np.broadcast_to(arguments[0], space) if repeated else registry[kind].reference(*arguments, **dict(attrs)))
     outputs = [np.broadcast_to(done[of[0]], s.static) if len(of) == 1 else np.concatenate([done[i] for i in of], -1)
                for of, s in zip(results, shapes)]
     return outputs[0] if len(outputs) == 1 else tuple(outputs)

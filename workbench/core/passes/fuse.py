@@ -1,20 +1,20 @@
-"""Join elementwise operations over one iteration space into single kernels that pass over memory once."""
+"""Join elementwise operations over one iteration space, and reductions of its rows, into kernels that pass over memory once."""
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, topological
+from workbench.core.kernels.fused_rows import CALLS
 from workbench.core.kernels.llvm_fused import translatable
 from workbench.core.ops.fused import Step
+from workbench.core.passes.over_rows import SOFTMAX, over_rows, read, row_steps, space, together
 from workbench.core.passes.rewrite import Rewrite
 from workbench.core.passes.sides import Readers, Sides
 from workbench.core.passes.waits import Waits, waits
 
 __all__ = ["fuse", "price", "reasons", "saving"]
 
-_CALLS = re.compile(r"\b(?:exp|log|tanh|sigmoid|log1p|expm1|erf)\(")
 _MOST_MEMBERS, _MOST_CALLS = 32, 6      # longer bodies run out of registers, and compile more slowly than they grow
 _IMAGES = 4                  # axes of what libraries sum in layouts of their own
 _MOST_OPERANDS = 24          # a kernel with more arrays runs out of registers and of runtime alias checks
@@ -27,9 +27,10 @@ _COMPILE = (0.02, 0.002, 0.01)      # seconds to compile a kernel, and for each 
 def fuse(program: Program) -> Program:
     """Replace clusters of elementwise and broadcast operations by `fused` ones (paper §5, W§10 JIT fusion).
 
-    A cluster has one output shape and grows from producer to consumer as long as no path leaves and re-enters it, and
-    nothing outside it reads a value that would have to wait longer than before; its length is bounded. It is accepted
-    when the predicted saving, calls plus bytes not moved, exceeds its share of the time to compile it.
+    A cluster has one output shape, or reduces rows of that shape and goes on with both, and grows from producer to consumer
+    as long as no path leaves and re-enters it, and nothing outside it reads a value that would have to wait longer than
+    before; its length is bounded. It is accepted when the predicted saving, calls plus bytes not moved, exceeds its share of
+    the time to compile it.
     """
     clusters = _Clusters(program)
     groups = [members for members in clusters.members() if saving(members) > price(members)]
@@ -39,7 +40,7 @@ def fuse(program: Program) -> Program:
             del group_of[op]
     if not group_of:
         return program
-    sides = Sides(clusters.order, clusters.readers, group_of)
+    sides = Sides(clusters.order, clusters.readers, {op: members for op, members in group_of.items() if not space(members)})
     state = Rewrite()
     for op in _order(program, group_of):
         members = group_of.get(op, [op])
@@ -53,7 +54,7 @@ def fuse(program: Program) -> Program:
 def _build(members: list[Operation], readers: Readers, sides: Sides, state: Rewrite) -> None:
     """One `fused` operation for a cluster whose outer inputs are all copied already."""
     inside = set(members)
-    outer = list(dict.fromkeys(t for op in members for t in op.inputs if t.op not in inside))
+    outer = list(dict.fromkeys(t for op in members for t in read(op) if t.op not in inside))
     steps, number = _steps(members, outer)
     joins = sides.of(members)
     alone = [op for op in members if not readers.get(op, set()) <= inside.union(joins)]
@@ -61,7 +62,8 @@ def _build(members: list[Operation], readers: Readers, sides: Sides, state: Rewr
     made = [*(op.outputs[0] for op in alone), *(join.outputs[0] for join in joins)] or [members[-1].outputs[0]]
     attrs = {"steps": steps, "results": tuple(tuple(number[op] for op in ops) for ops in kept),
              "shapes": tuple(t.shape for t in made), "dtypes": tuple(t.dtype for t in made),
-             "columns": tuple(map(sides.column, outer)), "names": tuple(op.name for op in (*members, *joins))}
+             "columns": tuple(map(sides.column, outer)), "space": space(members),
+             "names": tuple(op.name for op in (*members, *joins))}
     like = members[-1]
     new = state.graph.create("fused", [state.tensors[sides.source(t)] for t in outer], attrs, like.name + "/",
                              device=like.device, colocation=like.colocation, derived=like.derived, source=like.source)
@@ -75,12 +77,13 @@ def _steps(members: list[Operation], outer: list[Tensor]) -> tuple[tuple[Step, .
     number: dict[Operation, int] = {}
     place = {t: i for i, t in enumerate(outer)}
     for op in members:
-        operands = [("input", place[t]) if t in place else ("step", number[t.op]) for t in op.inputs]
+        operands = [("input", place[t]) if t in place else ("step", number[t.op]) for t in read(op)]
         while op.kind == "add_n" and len(operands) > 2:
             steps.append(("add", tuple(operands[:2]), ()))
             operands[:2] = [("step", len(steps) - 1)]
-        number[op] = len(steps)
-        steps.append((_meaning(op), tuple(operands), tuple(sorted(op.attrs.items()))))
+        steps += (row_steps(op, operands[0], len(steps)) if over_rows(op) else
+                  [(_meaning(op), tuple(operands), tuple(sorted(op.attrs.items())))])
+        number[op] = len(steps) - 1
     return tuple(steps), number
 
 
@@ -116,11 +119,11 @@ class _Clusters:
         found = [op]
         for producer in dict.fromkeys(t.op for t in op.inputs):
             cluster = self.of.get(producer)
-            if cluster is None or producer in found or not _same_space(producer, op):
+            if cluster is None or producer in found or producer.device != op.device:
                 continue
             joined = sorted([*cluster, *found], key=self.position.__getitem__)
             ends = joined if len(found) > 1 else found      # a cluster alone is not returned to
-            if _fits(joined) and not self._leaves_and_returns(joined, ends) and not self._delays(joined):
+            if together(joined) and _fits(joined) and not self._leaves_and_returns(joined, ends) and not self._delays(joined):
                 found = joined
         self.of.update(dict.fromkeys(found, found))
 
@@ -157,7 +160,9 @@ class _Clusters:
 
 
 def fusible(op: Operation) -> bool:
-    """Elementwise, of known shape, and with a meaning in the language of kernels for its element types."""
+    """Elementwise or over rows, of known shape, and with a meaning in the language of kernels for its element types."""
+    if over_rows(op):
+        return not op.control_inputs
     summed = op.kind == "add_n" and len(op.inputs) > 1 and (op.outputs[0].shape.rank or 0) < _IMAGES
     return (summed or op.definition.elementwise is not None) and not _obstacle(op)
 
@@ -206,16 +211,12 @@ def _fits(members: list[Operation]) -> bool:
 
 def _calls(members: list[Operation]) -> int:
     """Functions that take tens of instructions each, and as many to compile."""
-    return sum(len(_CALLS.findall(op.definition.elementwise or "")) for op in members)
-
-
-def _same_space(one: Operation, other: Operation) -> bool:
-    return one.outputs[0].shape == other.outputs[0].shape and one.device == other.device
+    return sum(len(CALLS.findall(op.definition.elementwise or "")) + (op.kind in SOFTMAX) for op in members)
 
 
 def _operands(members: list[Operation]) -> int:
     inside = set(members)
-    return len({t for op in members for t in op.inputs if t.op not in inside})
+    return len({t for op in members for t in read(op) if t.op not in inside})
 
 
 def saving(members: list[Operation]) -> float:

@@ -1,0 +1,123 @@
+"""Text of fused elementwise kernels: one loop nest per body, element types and broadcast pattern; sizes are arguments."""
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.opdef import registry
+from workbench.core.graph.rules import infer_dtypes
+from workbench.core.kernels.choice import Spec
+from workbench.core.kernels.expressions import MEMORY
+
+__all__ = ["collapse", "depth", "head_line", "index", "loop_source", "memory_type", "renamed", "step_line", "step_types"]
+
+_MEMORY = {scalar: name for name, scalar in MEMORY.items()}
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+
+
+def memory_type(dtype: str) -> str:
+    """The language's word for memory of an element type, "" for one that it does not know."""
+    return _MEMORY.get(dtype, "")
+
+
+def loop_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[str, list[int]]:
+    """Text of the kernel in the kernel language, and the extents of its loops from outside in."""
+    results, columns = attrs["results"], attrs.get("columns") or (None,) * len(inputs)
+    *before, width = outputs[0].shape or (1,)
+    space = (*before, width // len(results[0]))
+    apart = any(first is not None for first in columns) or any(len(of) > 1 for of in results)
+    dims, flags = collapse(space, [space if first is not None else s.shape for s, first in zip(inputs, columns)], apart)
+    places = [index(varies) if first is None else _in_row(varies, s.shape[-1], first)
+              for varies, s, first in zip(flags, inputs, columns)]
+    loads = [(depth(varies), f"a{i}v = a{i}[{place}]") for i, (varies, place) in enumerate(zip(flags, places))]
+    lines = [head_line(inputs, outputs, dims)]
+    for axis in range(len(dims) + 1):
+        lines += ["    " * (axis + 1) + load for deep, load in loads if deep == axis]
+        if axis < len(dims):
+            kind = "independent" if axis == len(dims) - 1 else "range"
+            lines.append("    " * (axis + 1) + f"for i{axis} in {kind}({'first, ' if axis == 0 else ''}n{axis}):")
+    indent = "    " * (len(dims) + 1)
+    types = step_types(attrs["steps"], inputs)
+    lines += [indent + step_line(number, attrs["steps"], types) for number in range(len(types))]
+    everywhere = [True] * len(dims)
+    for output, of in enumerate(results):
+        for part, step in enumerate(of):
+            place = index(everywhere) if len(of) == 1 else _in_row(everywhere, len(of) * space[-1], part * space[-1])
+            lines.append(f"{indent}o{output}[{place}] = s{step}")
+    return "\n".join(lines) + "\n", dims
+
+
+def head_line(inputs: Sequence[Spec], outputs: Sequence[Spec], dims: Sequence[int]) -> str:
+    """The kernel's first line: its arrays, where the outermost loop begins, and where each loop ends."""
+    names = (*(f"a{i}" for i in range(len(inputs))), *(f"o{i}" for i in range(len(outputs))))
+    arrays = [f"{n}: {_MEMORY[s.dtype.name]}" for n, s in zip(names, (*inputs, *outputs))]
+    return f"def kernel({', '.join([*arrays, 'first: int64', *(f'n{axis}: int64' for axis in range(len(dims)))])}):"
+
+
+def collapse(space: Sequence[int], shapes: Sequence[Sequence[int]], apart: bool) -> tuple[list[int], list[list[bool]]]:
+    """Loop extents, and for each input which loops it varies with; neighbours with one pattern become one loop.
+
+    The last axis stays `apart` where some arrays have longer rows.
+    """
+    dims: list[int] = []
+    patterns: list[tuple[bool, ...]] = []
+    for axis, extent in enumerate(space):
+        alone = apart and axis == len(space) - 1
+        if extent == 1 and len(space) > 1 and not alone:
+            continue
+        pattern = tuple(_varies(shape, axis - len(space)) for shape in shapes)
+        if patterns and patterns[-1] == pattern and not alone:
+            dims[-1] *= extent
+        else:
+            dims.append(extent)
+            patterns.append(pattern)
+    if not dims:
+        dims, patterns = [1], [tuple(False for _ in shapes)]
+    return dims, [[p[i] for p in patterns] for i in range(len(shapes))]
+
+
+def _varies(shape: Sequence[int], axis: int) -> bool:
+    return -axis <= len(shape) and shape[axis] != 1
+
+
+def index(varies: Sequence[bool]) -> str:
+    """Offset of an element from the counters of the loops it varies with."""
+    terms = ""
+    for axis, moves in enumerate(varies):
+        if moves:
+            terms = f"({terms}) * n{axis} + i{axis}" if terms else f"i{axis}"
+    return terms or "0"
+
+
+def _in_row(varies: Sequence[bool], length: int, first: int) -> str:
+    """The same in an array whose rows, of `length` elements, hold columns of others before `first`."""
+    return f"({index(varies[:-1])}) * {length} + {first}" + (f" + i{len(varies) - 1}" if varies[-1] else "")
+
+
+def depth(varies: Sequence[bool]) -> int:
+    """The loop in which an input is read: the last that it varies with."""
+    return max((axis for axis, moves in enumerate(varies) if moves), default=-1) + 1
+
+
+def step_types(steps: Sequence[Any], inputs: Sequence[Spec]) -> list[str]:
+    """The element type of each step's value."""
+    types: list[str] = []
+    for kind, operands, options in steps:
+        dtypes = [as_dtype(inputs[i].dtype if where == "input" else types[i]) for where, i in operands]
+        types.append(infer_dtypes(registry[kind], dtypes, dict(options), 1)[0].name)
+    return types
+
+
+def step_line(number: int, steps: Sequence[Any], types: Sequence[str]) -> str:
+    """The assignment that computes an elementwise step."""
+    kind, operands, _ = steps[number]
+    definition = registry[kind]
+    assert definition.elementwise is not None
+    arguments = [f"a{i}v" if where == "input" else f"s{i}" for where, i in operands]
+    return f"s{number}: {types[number]} = {renamed(definition.elementwise, dict(zip(definition.inputs, arguments)))}"
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    return _NAME.sub(lambda m: names.get(m[0], m[0]), text)

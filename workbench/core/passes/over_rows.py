@@ -1,0 +1,74 @@
+"""Sums, means, extremes and softmax of rows as members of clusters: what fits together, and what they are in a kernel."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.shape import Shape
+from workbench.core.kernels.fused_rows import REDUCTIONS, REPEAT
+from workbench.core.ops.fused import Step
+
+__all__ = ["SOFTMAX", "over_rows", "read", "row_steps", "space", "together"]
+
+SOFTMAX: Final = ("softmax", "log_softmax")
+FEWEST: Final = 64      # columns: shorter rows do not fill the vectors of a loop over one
+_KEPT = (("axis", -1), ("keepdims", True))
+
+
+def over_rows(op: Operation) -> bool:
+    """May it be in a cluster as a reduction or softmax of rows of floats, or as what repeats a number along each row?"""
+    if op.kind not in (*REDUCTIONS, *SOFTMAX, REPEAT) or not _extent(op).known:
+        return False
+    over, axis = _extent(op).static, op.attrs.get("axis", -1)
+    if not over or over[-1] < FEWEST or op.inputs[0].dtype.name not in ("float32", "float64"):
+        return False
+    if op.kind == REPEAT:
+        return op.inputs[0].shape == _one_a_row(over)
+    last = len(over) - 1
+    return axis in (-1, last, (-1,), (last,)) or (axis is None and last == 0)
+
+
+def _extent(op: Operation) -> Shape:
+    """What the loops over an operation go over."""
+    return op.inputs[0].shape if op.kind in REDUCTIONS else op.outputs[0].shape
+
+
+def _one_a_row(over: Sequence[int]) -> Shape:
+    return Shape((*over[:-1], 1))
+
+
+def space(members: Sequence[Operation]) -> tuple[int, ...]:
+    """The shape whose rows members reduce, () if none does."""
+    return next((_extent(op).static for op in members if op.kind in REDUCTIONS or op.kind in SOFTMAX), ())
+
+
+def together(members: Sequence[Operation]) -> bool:
+    """Can one kernel compute them: are all over one shape, or some over that shape's rows and others one number a row?
+
+    Nobody inside reads a reduction that drops its axis: of such values NumPy would make a row.
+    """
+    shapes, over = {_extent(op) for op in members}, space(members)
+    if not over:
+        return len(shapes) == 1 and not any([op.kind == REPEAT for op in members])
+    dropping = {op for op in members if op.kind in REDUCTIONS and not op.attrs["keepdims"]}
+    return shapes <= {Shape(over), _one_a_row(over)} and not any([t.op in dropping for op in members for t in op.inputs])
+
+
+def row_steps(op: Operation, operand: tuple[str, int], first: int) -> list[Step]:
+    """The steps of such an operation, of which the first has the number `first`."""
+    if op.kind in REDUCTIONS:
+        return [(op.kind, (operand,), (("axis", -1), ("keepdims", op.attrs["keepdims"])))]
+    if op.kind == REPEAT:
+        return [(REPEAT, (operand,), ())]
+    top, less, power, total, last = [("step", first + i) for i in range(5)]
+    steps: list[Step] = [("reduce_max", (operand,), _KEPT), ("subtract", (operand, top), ()), ("exp", (less,), ()),
+                         ("reduce_sum", (power,), _KEPT)]
+    if op.kind == "softmax":
+        return [*steps, ("reciprocal", (total,), ()), ("multiply", (power, last), ())]      # one division a row
+    return [*steps, ("log", (total,), ()), ("subtract", (less, last), ())]
+
+
+def read(op: Operation) -> tuple[Tensor, ...]:
+    """What a kernel reads for an operation: not the shape to which a number is repeated."""
+    return op.inputs[:1] if op.kind == REPEAT else op.inputs
