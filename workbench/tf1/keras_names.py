@@ -22,6 +22,7 @@ from workbench.train.keras import (
     regularizers,
     utils,
 )
+from workbench.train.keras.preprocessing import batches, image, pictures, sequence, text
 
 __all__ = ["keras"]
 
@@ -33,4 +34,6 @@ keras = Namespace(
     callbacks=Namespace(**names_of(callbacks, file_callbacks)),
     losses=Namespace(**names_of(losses), **losses.ALIASES),
     metrics=Namespace(**names_of(losses, metrics), **losses.ALIASES),
+    preprocessing=Namespace(image=Namespace(**names_of(batches, image, pictures)), sequence=Namespace(**names_of(sequence)),
+                            text=Namespace(**names_of(text))),
     Input=layers.Input, Model=models.Model, Sequential=models.Sequential)

@@ -77,9 +77,15 @@ def image_data_format() -> str:
 
 def set_image_data_format(value: str) -> None:
     """From here on where channels stand; InvalidArgumentError for another word."""
-    if value not in ("channels_last", "channels_first"):
-        raise errors.InvalidArgumentError(f"keras: Unknown data_format: {value!r}; use 'channels_last' or 'channels_first'")
-    _State.data_format = value
+    _State.data_format = layout(value)
+
+
+def layout(data_format: str | None) -> str:
+    """Where channels stand: as said, else as set. InvalidArgumentError for another word."""
+    found = data_format or _State.data_format
+    if found not in ("channels_last", "channels_first"):
+        raise errors.InvalidArgumentError(f"keras: Unknown data_format: {found!r}; use 'channels_last' or 'channels_first'")
+    return found
 
 
 def cast_to_floatx(x: Any) -> np.ndarray:

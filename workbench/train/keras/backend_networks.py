@@ -18,14 +18,10 @@ __all__ = ["batch_normalization", "bias_add", "conv1d", "conv2d", "conv3d", "ctc
            "ctc_label_dense_to_sparse", "dropout", "normalize_batch_in_training", "pool2d", "pool3d"]
 
 
-def _format(data_format: str | None) -> str:
-    return data_format or backend.image_data_format()
-
-
 def _convolved(x: Any, kernel: Any, strides: Sequence[int], padding: str, data_format: str | None,
                rates: Sequence[int]) -> Tensor:
     letters = "DHW"[3 - len(strides):]
-    order = f"NC{letters}" if _format(data_format) == "channels_first" else f"N{letters}C"
+    order = f"NC{letters}" if backend.layout(data_format) == "channels_first" else f"N{letters}C"
     made: Tensor = ops.convolution(x, kernel, padding.upper(), list(strides), list(rates), data_format=order)
     return made
 
@@ -60,20 +56,20 @@ def pool2d(x: Any, pool_size: Any, strides: Any = (1, 1), padding: str = "valid"
            pool_mode: str = "max") -> Tensor:
     """The largest ("max") or the mean ("avg") of windows of images."""
     return _pooled(pool_mode, {"max": layers.max_pooling2d, "avg": layers.average_pooling2d}, x, pool_size, strides, padding,
-                   _format(data_format))
+                   backend.layout(data_format))
 
 
 def pool3d(x: Any, pool_size: Any, strides: Any = (1, 1, 1), padding: str = "valid", data_format: str | None = None,
            pool_mode: str = "max") -> Tensor:
     """The largest ("max") or the mean ("avg") of windows of volumes."""
     return _pooled(pool_mode, {"max": layers_3d.max_pooling3d, "avg": layers_3d.average_pooling3d}, x, pool_size, strides,
-                   padding, _format(data_format))
+                   padding, backend.layout(data_format))
 
 
 def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Tensor:
     """x + bias, one for each channel, or for each element of a row with its channels last."""
     x, bias = convert(x), convert(bias)
-    if (x.shape.rank or 0) > 2 and _format(data_format) == "channels_first":
+    if (x.shape.rank or 0) > 2 and backend.layout(data_format) == "channels_first":
         rank, own = x.shape.rank, bias.shape.rank
         bias = ops.reshape(bias, [-1, *[1] * (rank - 2)]) if own == 1 else ops.transpose(bias, [own - 1, *range(own - 1)])
     made: Tensor = x + bias

@@ -112,7 +112,7 @@ def repeat_elements(x: Any, rep: int, axis: int) -> Tensor:
 
 def spatial_axes(rank: int, data_format: str | None = None) -> list[int]:
     """The axes of so many dimensions of space: behind the batch, or with "channels_first" behind the channels of images."""
-    first = 2 if rank > 1 and (data_format or backend.image_data_format()) == "channels_first" else 1
+    first = 2 if rank > 1 and backend.layout(data_format) == "channels_first" else 1
     return list(range(first, first + rank))
 
 

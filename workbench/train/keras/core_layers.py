@@ -101,7 +101,7 @@ class _SpatialDropout(Dropout):
 
     def __init__(self, rate: float, data_format: str | None = None, **options: Any) -> None:
         super().__init__(rate, **options)
-        self.data_format = data_format or backend.image_data_format()
+        self.data_format = backend.layout(data_format)
 
     def _shape_of_noise(self, inputs: Any) -> Any:
         """One number for each channel."""

@@ -59,7 +59,7 @@ class _Conv(Over):
         self.filters, self.use_bias, self.activation = int(filters), use_bias, activations.get(activation)
         self.kernel_size = several(self, "kernel_size", kernel_size, self._rank)
         self.strides = several(self, "strides", strides, self._rank)
-        self.padding, self.data_format = padding.lower(), data_format or backend.image_data_format()
+        self.padding, self.data_format = padding.lower(), backend.layout(data_format)
 
     def _arguments(self) -> dict[str, Any]:
         names = ("filters", "kernel_size", "strides", "padding", "data_format", "activation", "use_bias", "dilation_rate",
@@ -176,7 +176,7 @@ class _Pooling(Layer):
         super().__init__(**options)
         self.pool_size = several(self, "pool_size", pool_size, self._rank)
         self.strides = several(self, "strides", pool_size if strides is None else strides, self._rank)
-        self.padding, self.data_format = padding.lower(), data_format or backend.image_data_format()
+        self.padding, self.data_format = padding.lower(), backend.layout(data_format)
 
     def call(self, inputs: Any) -> Tensor:
         """The windows' results."""
@@ -203,7 +203,7 @@ class _Spatial(Layer):
 
     def __init__(self, data_format: str | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self.data_format = data_format or backend.image_data_format()
+        self.data_format = backend.layout(data_format)
 
     def _axes(self) -> list[int]:
         """The axes of space or time."""

@@ -1,6 +1,7 @@
 """The loops of training over arrays and generators, with their callbacks."""
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -79,11 +80,12 @@ def fit(model: Any, data: Sequence[np.ndarray], held: Sequence[np.ndarray], size
     return history
 
 
-def given(source: Any, steps: int | None, shuffle: bool = False) -> Iterator[Any]:
+def given(source: Any, steps: float | None, shuffle: bool = False) -> Iterator[Any]:
     """`steps` batches of a generator, or of a Sequence, which is read by numbers and knows how many it has.
 
     InvalidArgumentError where nobody says how many, or there are fewer.
     """
+    steps = None if steps is None else math.ceil(steps)      # programs divide numbers of rows by sizes of batches
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         order = np.arange(len(source))
         if shuffle:
