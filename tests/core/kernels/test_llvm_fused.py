@@ -14,7 +14,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.opdef import registry
 from workbench.core.graph.rules import infer_dtypes
-from workbench.core.kernels import llvm, load_libraries
+from workbench.core.kernels import llvm, llvm_fused, load_libraries, openmp, team
 from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm_fused import kernel_source, make_kernel, translatable
 from workbench.core.passes import fuse as fusing
@@ -253,3 +253,25 @@ def test_a_kernel_refuses_what_is_not_a_plain_array(given):
     arguments = {"turned": (x, x.T, x), "fewer": (x, x), "a list": (x, [0.0], x)}[given]
     with pytest.raises(TypeError, match=r"^kernel: kernel takes 3 C-contiguous arrays, got something else"):
         kernel(*arguments)
+
+
+@pytest.mark.skipif(openmp.runtime() is None, reason="no GNU OpenMP here")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("shape,other", [((1_000_003,), (1_000_003,)), ((333, 3001), (3001,)), ((3001, 333), (3001, 1)),
+                                         ((17, 3, 20_011), (17, 1, 1))])
+def test_however_many_threads_share_a_loop_bits_are_the_same(shape, other, dtype, monkeypatch):
+    kinds = [("add", 1, ""), ("multiply", 0, ""), ("maximum", 1, ""), ("choose", 1, "less")]
+    if dtype != "int32":
+        kinds += [("tanh", 0, ""), ("divide", 1, ""), ("exp", 0, "")]
+    op = fused_operation(dtype, [shape, other], kinds)
+    x, y = inputs_for(dtype, [shape, other])
+    specs = [[Spec(t.shape.static, t.dtype.numpy) for t in tensors] for tensors in (op.inputs, op.outputs)]
+    choice = dict(selectors["fused", "CPU"])["llvm"](op.attrs, *specs, [False])
+    alone = np.empty(shape, dtype)
+    make_kernel(*kernel_source(op.attrs, *specs))(x, y, alone)
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(team, "threads_now", lambda threads=threads: threads)
+        monkeypatch.setattr(llvm_fused, "bind", None)      # it is the shared kernel that answers
+        found = np.full(shape, 7, dtype)
+        choice.make(())(x, y, found)
+        np.testing.assert_array_equal(found.view(np.uint8), alone.view(np.uint8))

@@ -8,6 +8,7 @@ import workbench as wb
 from tests.core.passes.test_sides import kinds, with_and_without
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
+from workbench.core.kernels import openmp, team
 
 SHAPES = [(1, 64), (1, 4097), (7, 65), (3, 2, 131), (0, 70), (300, 100), (2, 9001)]
 
@@ -142,3 +143,27 @@ def test_a_number_repeated_along_rows_leaves_the_kernel_as_a_matrix():
     for found, wanted in with_and_without(graph, fetches, {x: rng.standard_normal((300, 200), np.float32)}):
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(openmp.runtime() is None, reason="no GNU OpenMP here")
+@pytest.mark.parametrize("shape", [(1000, 601), (17, 40_001)])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_however_many_threads_share_the_rows_bits_are_the_same(pattern, shape, monkeypatch):
+    graph, forward, grads, feeds = built(pattern, shape)
+    taken: list[int] = []
+    results = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(team, "threads_now", lambda threads=threads: taken.append(threads) or threads)
+        with wb.Session(graph=graph) as session:
+            results.append(session.run([*forward, *grads], feeds))
+    assert {1, 2, 3} <= set(taken)
+    for found in results[1:]:
+        for value, wanted in zip(found, results[0]):
+            np.testing.assert_array_equal(value, wanted)
+
+
+def test_short_work_is_not_shared(monkeypatch):
+    graph, forward, _, feeds = built(layer_norm, (64, 600))
+    monkeypatch.setattr(team, "threads_now", lambda: pytest.fail("38,400 elements were shared"))
+    with wb.Session(graph=graph) as session:
+        session.run(forward, feeds)

@@ -10,13 +10,19 @@ from workbench.core.graph.opdef import registry
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.expressions import LanguageError
 from workbench.core.kernels.fused_loops import loop_source, memory_type, renamed
-from workbench.core.kernels.fused_rows import row_source
+from workbench.core.kernels.fused_rows import CALLS, row_source
 from workbench.core.kernels.language import translate
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
+from workbench.core.kernels.openmp import runtime
+from workbench.core.kernels.team import shared_rows
+from workbench.core.kernels.threads import SERIAL
 
 __all__ = ["kernel_source", "make_kernel", "translatable"]
 
 FEWEST = 1024      # elements of an operation alone: below, NumPy's call costs less
+SHARED = 2 * SERIAL      # seconds on one thread from which on threads share the outermost loop: memory limits what they gain
+FEWEST_TURNS = 16        # of a loop that is shared: parts of fewer would be of unequal size
+_BYTES, _CALL = 2e10, 0.5e-9      # measured on one core: what a second moves, and seconds that a function's call takes
 
 
 @register("llvm", "fused")
@@ -25,9 +31,17 @@ def _select(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[
     if not usable():
         return None
     source, extents = kernel_source(attrs, inputs, outputs)
+    arrays = len(inputs) + len(outputs) if _shared(attrs, [*inputs, *outputs], extents) else 0
     return Choice("llvm", (None,) * len(inputs), (None,) * len(outputs),
-                  lambda static: make_kernel(source, extents), source=source,
+                  lambda static: make_kernel(source, extents, arrays), source=source,
                   note="fused loop" if len(attrs["steps"]) > 1 else "compiled loop")
+
+
+def _shared(attrs: Mapping[str, Any], values: Sequence[Spec], extents: Sequence[int]) -> bool:
+    """Is there so much to do that threads share it?"""
+    calls = sum(len(CALLS.findall(registry[kind].elementwise or "")) for kind, _, _ in attrs["steps"])
+    seconds = sum(s.nbytes for s in values) / _BYTES + calls * math.prod(extents) * _CALL
+    return seconds > SHARED and extents[0] >= FEWEST_TURNS and runtime() is not None
 
 
 def _alone(kind: str) -> Select:
@@ -67,8 +81,10 @@ def kernel_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     return (row_source if attrs.get("space") else loop_source)(attrs, inputs, outputs)
 
 
-def make_kernel(source: str, extents: Sequence[int]) -> Kernel:
-    """The kernel of generated source for loops of these extents."""
+def make_kernel(source: str, extents: Sequence[int], shared: int = 0) -> Kernel:
+    """The kernel of generated source for loops of these extents; if its arrays are told, threads share the outermost."""
+    if shared:
+        return shared_rows(_program(source, "team"), shared, extents[0], extents[1:])
     return bind(_program(source), (0, *extents), math.prod(extents) > HEAVY)
 
 
