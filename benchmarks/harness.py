@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Result", "agree", "choices", "compare", "report"]
+__all__ = ["Result", "agree", "choices", "compare", "report", "results_file"]
 
 Step = Callable[[], Any]
 
@@ -105,9 +105,14 @@ def report(result: Result, bar: float | None = None, save: bool = True) -> float
     if bar is not None:
         print(f"  bar {bar}: {'met' if ratio <= bar else 'MISSED'} with {ratio:.2f}")
     if save:
-        folder = Path(__file__).parent / "results"
-        folder.mkdir(exist_ok=True)
-        name = result.title.split(":")[0].lower().replace(" ", "_").replace(",", "")
         record = {"title": result.title, "date": date.today().isoformat(), "best_peer": best, "bar": bar, "ratios": rows}
-        (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+        file = results_file(result.title)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(record, indent=1) + "\n")
     return ratio
+
+
+def results_file(title: str) -> Path:
+    """Where the ratios of a comparison are kept: called as its title is, until the colon."""
+    name = title.split(":")[0].lower().replace(" ", "_").replace(",", "")
+    return Path(__file__).parent / "results" / f"{name}.json"

@@ -94,6 +94,7 @@ def theirs(kind: str, workers: int, servers: int) -> tuple[Any, Any, Any]:
 
 
 def ours(kind: str, workers: int, servers: int) -> tuple[Any, Any, Any]:
+    """(a call that runs a step, one that reads a parameter, the cluster that they use, to be closed)."""
     import workbench.tf1 as tf
     from workbench.cluster.chief.cluster import Cluster
     with tf.Graph().as_default() as graph:
@@ -101,7 +102,12 @@ def ours(kind: str, workers: int, servers: int) -> tuple[Any, Any, Any]:
     cluster = Cluster(None, ps=servers, worker=workers)
     session = tf.Session(cluster, graph=graph)
     session.run(init)
-    return (lambda: session.run(step)), (lambda: session.run(first)), cluster.close
+    return (lambda: session.run(step)), (lambda: session.run(first)), cluster
+
+
+def title(kind: str, workers: int, servers: int) -> str:
+    """What a cell is called; until the colon no other one is, and so is the file of its results."""
+    return f"Null step {kind} {workers}x{servers}: {workers} workers, {servers} parameter servers"
 
 
 def copying(nbytes: int) -> float:
@@ -118,7 +124,7 @@ def copying(nbytes: int) -> float:
 def cell(kind: str, workers: int, servers: int) -> None:
     """Both, in turns; their parameters must agree."""
     _, bar, seconds = KINDS[kind]
-    run, value, stop = ours(kind, workers, servers)
+    run, value, cluster = ours(kind, workers, servers)
     other_run, other_value, other_stop = theirs(kind, workers, servers)
     try:
         before, other_before = value(), other_value()
@@ -126,14 +132,14 @@ def cell(kind: str, workers: int, servers: int) -> None:
             run()
             other_run()
         agree(kind, value() / before, np.asarray(other_value() / other_before), 1e-4)
-        result = compare(f"Null step {kind}: {workers} workers, {servers} parameter servers",
-                         {"ours": run, "TF1 train.Server": other_run}, rounds=7, seconds=seconds, warm_up=5)
+        result = compare(title(kind, workers, servers), {"ours": run, "TF1 train.Server": other_run}, rounds=7,
+                         seconds=seconds, warm_up=5)
         report(result, bar)
         if kind == "dense":
             best = min(result.rounds["ours"]) / copying(KINDS[kind][0] * 2 * workers)
             print(f"  ours ÷ one copy of all that travels, on one core: {best:.2f}")
     finally:
-        stop()
+        cluster.close()
         other_stop()
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.null_step import model
+from benchmarks.null_step import ours
 
 CELLS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 4)]      # workers, servers
 WORKERS = (1, 2, 5, 10, 25, 50, 100, 128, 256)
@@ -81,23 +81,15 @@ def _in_turn(arrivals: Iterable[float], free: float, cost: float) -> float:
 
 def measure(workers: int, servers: int, seconds: float) -> tuple[float, float, float, float]:
     """(step, client, a server, a worker): median seconds of a step, and processor time each of them takes for one."""
-    import workbench.tf1 as tf
-    from workbench.cluster.chief.cluster import Cluster
-    with tf.Graph().as_default() as graph:
-        init, step, _ = model(tf, "scalar", workers, servers)
-    cluster = Cluster(None, ps=servers, worker=workers)
-    try:
-        session = tf.Session(cluster, graph=graph)
-        session.run(init)
+    run, _, cluster = ours("scalar", workers, servers)
+    with cluster:
         for _ in range(200):
-            session.run(step)
+            run()
         before, begin, times = _used(cluster.pids), time.perf_counter(), []
         while (now := time.perf_counter()) < begin + seconds:
-            session.run(step)
+            run()
             times.append(time.perf_counter() - now)
         used = {name: (after - before[name]) / len(times) for name, after in _used(cluster.pids).items()}
-    finally:
-        cluster.close()
     ps, worker = (statistics.fmean(used[name] for name in used if name.startswith(f"/job:{job}")) for job in ("ps", "worker"))
     return statistics.median(times), used[""], ps, worker
 

@@ -11,6 +11,7 @@ import workbench as wb
 from tests.eventually import eventually
 from workbench import errors, train
 from workbench.core.run.local import LocalBackend
+from workbench.core.state import checkpoint
 from workbench.core.state.container import Container
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -60,6 +61,61 @@ def test_hooks_add_no_steps_to_training(tmp_path: Path):
             session.run(minimize)
         assert process.steps - before <= 102                   # the last step is looked at again
     assert train.latest_checkpoint(tmp_path).endswith("model.ckpt-100")
+
+
+class Mortal(Process):
+    """A process that is lost in the step with number `last`, once, and comes back empty."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__()
+        self._last, self.generation = last, 0
+
+    def backend(self) -> Any:
+        backend = super().backend()
+        backend.cluster, prepare = self, backend.prepare
+
+        def prepared(*arguments: Any) -> Any:
+            runner = prepare(*arguments)
+            lives = [runner.run]
+
+            def mortal(*values: Any) -> Any:
+                if len(lives) <= self.generation:      # registered again
+                    lives.append(prepare(*arguments).run)
+                found = lives[-1](*values)
+                if self.steps == self._last and not self.generation:
+                    raise errors.AbortedError("a task was lost")
+                return found
+            runner.run = mortal
+            return runner
+        backend.prepare = prepared
+        return backend
+
+    def recover(self, empty: bool) -> None:
+        assert empty
+        self.generation += 1
+        self.container.clear(None)
+
+
+def lived(process: Mortal, folder: Path | None) -> tuple[int, float]:
+    """(steps before training began, the weight after four steps of training)."""
+    with wb.Graph().as_default():
+        w, minimize = model()
+        hooks = [train.StopAtStepHook(num_steps=4)]
+        with train.MonitoredTrainingSession(process, checkpoint_dir=folder, hooks=hooks, save_checkpoint_steps=1000) as session:
+            before = process.steps
+            while not session.should_stop():
+                session.run(minimize)
+            return before, float(session.run(w))
+
+
+@pytest.mark.parametrize("saved", [True, False], ids=["a folder", "no folder"])
+def test_a_task_that_is_lost_before_training_began_is_a_loss_as_any_other(tmp_path: Path, saved: bool):
+    """Whatever is run then: initial values, what hooks ask for, the first checkpoint."""
+    before, expected = lived(Mortal(0), None if not saved else tmp_path / "straight")
+    for last in range(1, before + 1):
+        process, folder = Mortal(last), tmp_path / str(last) if saved else None
+        assert lived(process, folder)[1] == expected and process.generation == 1
+        assert folder is None or sorted(info.step or 0 for info in checkpoint.list_checkpoints(folder)) == [0, 4]
 
 
 def test_a_worker_waits_for_its_chief_and_wipes_nothing():

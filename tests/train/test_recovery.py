@@ -5,6 +5,7 @@ import pytest
 
 from workbench import errors
 from workbench.train.sessions.recovery import (
+    Begin,
     Damaged,
     GiveUp,
     Lost,
@@ -39,7 +40,7 @@ def test_who_is_led_waits_for_the_chief():
 
 
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before():
-    recovery = Recovery()
+    recovery = Recovery(begun=True)
     recovery.handle(Lost(LOSS))
     assert recovery.handle(Reopened(("c-20", "c-10"))) == Restore("c-20")
     assert recovery.handle(Damaged(DAMAGE)) == Restore("c-10")
@@ -56,8 +57,19 @@ def test_a_loss_while_training_is_brought_back_begins_it_anew():
     assert recovery.handle(Reopened(("c-20", "c-10"))) == Restore("c-20")      # the first is tried again
 
 
-def test_without_a_checkpoint_the_loss_is_the_answer():
+def test_what_had_not_begun_begins_anew_with_initial_values_where_there_is_no_checkpoint():
     recovery = Recovery()
+    assert recovery.handle(Reopened(())) == Begin()
+    assert recovery.handle(Lost(LOSS)) == Reopen(LOSS)      # say while the first checkpoint is made
+    assert recovery.handle(Reopened(())) == Begin()
+    assert recovery.handle(Lost(AGAIN)) == Reopen(AGAIN)
+    assert recovery.handle(Reopened(("c-0",))) == Restore("c-0")
+    assert recovery.handle(Damaged(DAMAGE)) == Begin()
+    assert recovery.handle(Restored()) == Resume()
+
+
+def test_without_a_checkpoint_the_loss_is_the_answer():
+    recovery = Recovery(begun=True)
     recovery.handle(Lost(LOSS))
     action = recovery.handle(Reopened(()))
     assert isinstance(action, GiveUp) and action.error is LOSS

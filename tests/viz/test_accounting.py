@@ -128,9 +128,17 @@ def test_a_step_is_accounted_when_its_spans_have_had_time_to_come():
     assert step.accounts[W0].whole == 2
 
 
+def joined(*tasks: str) -> Journal:
+    """A journal to which these tell."""
+    journal = Journal()
+    for task in tasks:
+        journal.task(task, "joined")
+    return journal
+
+
 def test_a_step_counts_as_soon_as_all_tasks_have_told_until_its_end_and_later_where_one_does_not():
     """The tasks tell twice a second, on clocks of their own; the books look at what has come ten times a second."""
-    journal = Journal()
+    journal = joined(W0, W1)
     accounting, cursor, seen = Accounting(), 0, {}
     for tenth in range(60):
         now = tenth / 10
@@ -147,10 +155,16 @@ def test_a_step_counts_as_soon_as_all_tasks_have_told_until_its_end_and_later_wh
     assert set(seen) == set(range(8)) and all(0.44 < late < 0.46 for late in seen.values())
     journal.task(W1, "lost")
     assert journal.told == pytest.approx(5.5)      # nobody waits for the lost one
+    journal.merge(W1, [span("segment", W1, 0.0, 0.5, step=99)], -3.0, 1e-3, until=1.5)      # was under way
+    assert journal.told == pytest.approx(5.5) and journal.spans_since(cursor)[2][-1].step == 99
+    journal.task(W1, "joined")      # again, so it is to tell
+    assert journal.told == float("-inf")
+    journal.merge(W1, [], 2.0, until=7.25)
+    assert journal.told == pytest.approx(5.25)
 
 
 def test_a_step_under_way_elsewhere_is_not_settled_before_its_task_has_told():
-    journal, accounting = Journal(), Accounting()
+    journal, accounting = joined(W0, W1), Accounting()
     accounting.feed([span("segment", who, n / 5, n / 5 + 0.1, step=n) for n in range(3) for who in (W0, W1)])
     journal.merge(W0, [], until=10.0)
     journal.merge(W1, [], until=0.4)      # the last step began then, and goes on

@@ -230,7 +230,7 @@ class Journal:
         self.knobs: dict[str, Any] = {}      # name -> who has a KnobRecord as `record` and may `move` (`core/run/knob.py`)
         self.lost_elsewhere: dict[str, int] = {}               # task -> spans it could not keep until they were sent
         self._clocks: dict[str, Clock] = {}
-        self._told: dict[str, float] = {}                      # task elsewhere -> until when it has told what ended, our clock
+        self._told: dict[str, float] = {}      # task elsewhere, while it is there -> until when it has told what ended, our clock
 
     def __repr__(self) -> str:
         """Short: it stands as a default in signatures that people read."""
@@ -247,7 +247,7 @@ class Journal:
               until: float = 0.0) -> None:
         """Add `spans` of `task`, whose clock reads `offset` seconds more than ours (known within `error`); `lost` more
         fell out of its own records before. Each span is moved by the offset that held when it began. With these it has
-        told all that ended before `until` on its clock."""
+        told all that ended before `until` on its clock; of a task that is gone nothing more is awaited, whatever still comes."""
         spans = list(spans)
         with self._lock:
             clock = self._clocks.setdefault(task, Clock())
@@ -257,11 +257,12 @@ class Journal:
             for span in spans:
                 moved = clock.at(span.start)
                 self._spans.append(span._replace(start=span.start - moved, end=span.end - moved) if moved else span)
-            self._told[task] = max(self._told.get(task, float("-inf")), until - offset)
+            if task in self._told:
+                self._told[task] = max(self._told[task], until - offset)
 
     @property
     def told(self) -> float:
-        """Until when all tasks elsewhere have told what ended; -inf where there is none."""
+        """Until when all tasks elsewhere have told what ended; -inf where there is none, or one has told nothing yet."""
         return min(list(self._told.values()), default=float("-inf"))
 
     @property
@@ -318,9 +319,10 @@ class Journal:
         record = TaskRecord(time.perf_counter(), task, event, address, cause, fix)
         with self._lock:
             self._tasks.append(record)
-            if event == "joined":
-                self._clocks.pop(task, None)      # another process, maybe another host
             self._told.pop(task, None)            # nobody waits for what a lost one would have told
+            if event == "joined":                 # another process, maybe another host
+                self._clocks.pop(task, None)
+                self._told[task] = float("-inf")
             others = tuple(one for one in self.status.lost if one.task != task)
             self.status = replace(self.status, lost=(*others, record) if event == "lost" else others)
 

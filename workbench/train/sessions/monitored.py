@@ -28,6 +28,7 @@ from workbench.train.sessions.hooks import (
 )
 from workbench.train.sessions.hooks_more import StepCounterHook
 from workbench.train.sessions.recovery import (
+    Begin,
     Damaged,
     Event,
     GiveUp,
@@ -61,8 +62,9 @@ class MonitoredTrainingSession:
     written to `checkpoint_dir` every `save_summaries_steps` steps or `save_summaries_secs` seconds (None: not), with
     `log_step_count_steps` also how many steps a second makes. When a task of a cluster is lost, the chief
     opens the cluster's tasks anew on the Dask workers that are left, restores the newest checkpoint that is whole and runs
-    the step again; without a `checkpoint_dir` there is nothing to go on from and the error is raised. DeadlineExceededError
-    when the chief's variables have no values within `max_wait_secs`.
+    the step again; without a `checkpoint_dir` there is nothing to go on from and the error is raised. A loss before the
+    session is made is no exception: where there is no checkpoint yet it begins anew with initial values.
+    DeadlineExceededError when the chief's variables have no values within `max_wait_secs`.
     """
     _writer: summary.FileWriter | None = None
 
@@ -102,7 +104,7 @@ class MonitoredTrainingSession:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         try:
-            self._begin()
+            self._follow(Reopened(self._candidates()))
         except BaseException:
             self.close()
             raise
@@ -165,24 +167,6 @@ class MonitoredTrainingSession:
             self._saver.restore(self._session, self._restore_from)
         if path is not None and self._checkpoints is not None:      # again, over what the checkpoint does not know
             self._checkpoints.restore(self._session, path)
-
-    def _begin(self) -> None:
-        """Make the model ready for the first step, again if a task is lost meanwhile."""
-        generation = self._generation()
-        try:
-            self._prepare_first()
-        except LOSSES as loss:
-            self._recover(generation, loss)
-
-    def _prepare_first(self) -> None:
-        """The newest checkpoint that is whole, or the initial values."""
-        known: list[str] = self._checkpoints.candidates() if self._checkpoints is not None else []
-        for path in known:
-            try:
-                return self._prepare(path)
-            except errors.DataLossError as problem:
-                logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
-        self._prepare(None)
 
     def _await_model(self) -> None:
         if not wait_until(lambda: not len(self._session.run(self._missing)), self._patience, 0.2, self._coord.wait_for_stop,
@@ -289,7 +273,11 @@ class MonitoredTrainingSession:
         cluster = getattr(self._session.backend, "cluster", None)
         if not self._chief:      # the chief recovers what both see; a cluster of its own, this one reconnects to
             return getattr(cluster, "keeps_state", False)
-        return self._checkpoints is not None and hasattr(cluster, "recover") and bool(self._checkpoints.candidates())
+        return hasattr(cluster, "recover") and (not self._recovery.begun or bool(self._candidates()))
+
+    def _candidates(self) -> tuple[str, ...]:
+        """The checkpoints there are to go on from, newest first."""
+        return tuple(self._checkpoints.candidates()) if self._checkpoints is not None else ()
 
     def _generation(self) -> int:
         return getattr(getattr(self._session.backend, "cluster", None), "generation", 0)
@@ -301,10 +289,13 @@ class MonitoredTrainingSession:
         with self._lock:
             if self._generation() != generation:
                 return
-            event: Event = Lost(loss)
-            while event != Restored():
-                event = self._perform(event)
-            self._recovery.handle(event)
+            self._follow(Lost(loss))
+
+    def _follow(self, event: Event) -> None:
+        """Do what follows `event` until training can go on."""
+        while event != Restored():
+            event = self._perform(event)
+        self._recovery.handle(event)
 
     def _perform(self, event: Event) -> Event:
         """Do what follows `event`; what came of it. Raises where nothing can be done."""
@@ -314,10 +305,11 @@ class MonitoredTrainingSession:
                 case Reopen(because):
                     return self._reopen(because)
                 case Restore(path):
-                    trace.journal.set_status(state="recovering", what=f"restoring {PurePath(path).name}", part=2, parts=2)
+                    if self._recovery.loss is not None:
+                        trace.journal.set_status(state="recovering", what=f"restoring {PurePath(path).name}", part=2, parts=2)
                     self._prepare(path)
                     return Restored()
-                case Wait():
+                case Begin() | Wait():
                     self._prepare(None)
                     return Restored()
                 case GiveUp(error):
@@ -326,7 +318,7 @@ class MonitoredTrainingSession:
             logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
             return Damaged(problem)
         except LOSSES as again:                                 # a task was lost while it was brought back
-            if isinstance(action, GiveUp):
+            if isinstance(action, GiveUp) or not self._can_recover():
                 raise
             return Lost(again)
         raise AssertionError(action)
@@ -340,7 +332,7 @@ class MonitoredTrainingSession:
         backend: Any = self._session.backend
         backend.cluster.recover(empty=self._chief)
         self._coord.clear_stop()
-        return Reopened(tuple(self._checkpoints.candidates()) if self._checkpoints is not None else ())
+        return Reopened(self._candidates())
 
     def _stop_threads(self) -> None:
         self._coord.request_stop()

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from workbench import errors
 
-__all__ = ["Action", "Damaged", "Event", "GiveUp", "Lost", "Progress", "Recovery", "Reopen", "Reopened", "Restore", "Restored",
-           "Resume", "Wait"]
+__all__ = ["Action", "Begin", "Damaged", "Event", "GiveUp", "Lost", "Progress", "Recovery", "Reopen", "Reopened", "Restore",
+           "Restored", "Resume", "Wait"]
 
 _ATTEMPTS = 10            # losses in a row without a single step in between
 
@@ -27,7 +27,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Reopened:
-    """All tasks are open again and empty; these checkpoints are known, newest first."""
+    """All tasks are open and empty, for the first time or again; these checkpoints are known, newest first."""
 
     checkpoints: tuple[str, ...]
 
@@ -41,7 +41,7 @@ class Damaged:
 
 @dataclass(frozen=True)
 class Restored:
-    """Variables, generators, iterators and counters are those of the checkpoint."""
+    """Variables, generators, iterators and counters are those of the checkpoint, or those to begin with."""
 
 
 Event = Progress | Lost | Reopened | Damaged | Restored
@@ -64,6 +64,11 @@ class Restore:
 
 
 @dataclass(frozen=True)
+class Begin:
+    """Give everything its initial values."""
+
+
+@dataclass(frozen=True)
 class Wait:
     """Wait until another process has brought the state of a checkpoint back."""
 
@@ -80,18 +85,21 @@ class GiveUp:
     error: errors.Error
 
 
-Action = Reopen | Restore | Wait | Resume | GiveUp
+Action = Reopen | Restore | Begin | Wait | Resume | GiveUp
 
 
 @dataclass
 class Recovery:
     """Decides what follows a loss. Losses while training is brought back begin it anew, at most so many in a row.
 
-    A checkpoint that proves damaged is passed over for the one before it. One that is `led` restores nothing itself.
+    A checkpoint that proves damaged is passed over for the one before it. Where there is none training begins with initial
+    values, also after a loss before it had begun; later they would undo what was trained. One that is `led` restores nothing
+    itself.
     """
 
     led: bool = False
     attempts: int = _ATTEMPTS
+    begun: bool = False                                      # there was something to train once
     losses: int = 0                                          # in a row
     left: list[str] = field(default_factory=list)            # checkpoints not tried yet, newest first
     loss: errors.Error | None = None                         # what it began with
@@ -103,6 +111,7 @@ class Recovery:
                 self.losses, self.loss = 0, None
                 return Resume()
             case Restored():
+                self.begun = True
                 return Resume()
             case Lost(error):
                 return self._lost(error)
@@ -120,6 +129,8 @@ class Recovery:
     def _restore(self, problem: errors.Error | None) -> Action:
         if self.left:
             return Restore(self.left.pop(0))
+        if not self.begun:
+            return Begin()
         why = problem or self.loss or errors.NotFoundError("recovery: there is no checkpoint")
         why.add_note("no checkpoint is left to go on from")
         return GiveUp(why)

@@ -1,11 +1,18 @@
-"""The simulated null step: what is dealt with in turn, and that the costs of the model are found again from its own steps."""
+"""The null step: results of each cell have a file; simulated, what is dealt with in turn, and costs that are found again."""
 from __future__ import annotations
 
 import pytest
 
+from benchmarks.harness import results_file
+from benchmarks.null_step import KINDS, SIZES, title
 from benchmarks.null_step_scale import Cost, Costs, fit, simulate
 
 NOTHING = Cost(0.0, 0.0)
+
+
+def test_no_cell_overwrites_the_results_of_another():
+    cells = [(kind, workers, servers) for kind in KINDS for workers in SIZES for servers in SIZES]
+    assert len({results_file(title(*cell)) for cell in cells}) == len(cells)
 
 
 def test_only_messages_take_time_where_nobody_works():
