@@ -131,8 +131,8 @@ def test_a_step_is_accounted_when_its_spans_have_had_time_to_come():
 def joined(*tasks: str) -> Journal:
     """A journal to which these tell."""
     journal = Journal()
-    for task in tasks:
-        journal.task(task, "joined")
+    for who in tasks:
+        journal.task(who, "joined")
     return journal
 
 

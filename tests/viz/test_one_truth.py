@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.viz.scenarios import SCENARIOS, Scenario, record
+from tests.viz.scenarios import SCENARIOS, Plant, Scenario, record, task
 from workbench.cluster.dask.page import WorkbenchScheduler, summarise
 from workbench.cluster.dask.reports import Reporter
 from workbench.commands.screen import ROWS, picture
@@ -22,6 +22,7 @@ from workbench.viz.hub import Hub, hub_of
 from workbench.viz.palette import short_task
 from workbench.viz.report import render_report
 from workbench.viz.report_data import read
+from workbench.viz.report_sections import stragglers
 from workbench.viz.schema import GraphParameters, StragglerView
 from workbench.viz.units import ms
 from workbench.viz.verdict import NOTICEABLE
@@ -130,6 +131,33 @@ def test_dask_s_page_says_the_same(seen):
     assert shown == {row.task: row.work for row in seen.hub._books.summary.rows} and page.verdict == seen.work.verdict.text
     reporter.summary()      # no other verdict, nothing to tell
     assert len(page.rows) == len(shown)
+
+
+def test_a_task_that_was_lost_before_it_told_of_most_steps_has_a_row_everywhere_without_numbers():
+    journal, gone = record(Plant(workers=2, servers=1)), task("worker", 2)
+    journal.set_status(tasks=(*journal.status.tasks, gone))
+    hub = hub_of(journal)
+    watcher = hub.watcher()
+    watcher.watch({"work": {}})
+    hub.look()
+    before = hub.whole("work")
+    journal.task(gone, "lost", cause=f"{gone} was lost")
+    journal.task("/job:another/task:0", "lost", cause="of another session")
+    hub.look()
+    first, *others = hub.whole("work").rows
+    assert (first.task, first.why) == (gone, "Was lost before it had told of most steps.") and others == before.rows
+    assert hub.whole("work").verdict == before.verdict
+    with open(os.devnull, "w") as nowhere:
+        console = Console(width=240, record=True, file=nowhere)
+        console.print(picture("a run", Progress(3, 10), 1.0, hub._books.summary, journal.current()))
+        (line,) = [line for line in console.export_text().splitlines() if line.startswith("worker:2 lost")]
+    assert line.split(maxsplit=3)[2:] == ["–", first.why]
+    assert [row.task for row in read(journal).summary.rows] == [gone, *(row.task for row in others)]
+    in_report = stragglers(read(journal)).partition("worker:2 lost")[2].partition("</tr>")[0]
+    assert in_report.count("–") == 4      # works, transfers, waits, for whom
+    journal.task(gone, "joined")
+    hub.look()
+    assert hub.whole("work").rows == before.rows
 
 
 def test_the_report_says_the_same(seen):

@@ -177,8 +177,11 @@ def _tasks(summary: Summary, status: StatusRecord) -> list[Any]:
     shown = [row for i, row in enumerate(summary.rows) if i < ROWS or row.task in lost]
     for row in sorted(shown, key=lambda r: device_order(r.task)):
         named = summary.verdict.alarm and row.task in summary.verdict.subject.split("|")
-        bar = "█" * max(1, round(BAR_WIDTH * row.work / longest))
         name = Text(f"{short_task(row.task)} lost", style="red") if row.task in lost else Text(short_task(row.task))
+        if not row.known:
+            table.add_row(name, NONE, "", row.why)
+            continue
+        bar = "█" * max(1, round(BAR_WIDTH * row.work / longest))
         table.add_row(name, f"{row.work:8.2f} ms", Text(bar, style="red" if named else "green"),
                       f"waits {row.wait:.2f} ms" + (f" for {row.waits_for}" if row.waits_for else ""))
     verdict = Text.assemble((summary.verdict.text, "bold" if summary.verdict.alarm else ""), f" {summary.verdict.action}")

@@ -230,7 +230,7 @@ class Journal:
         self.knobs: dict[str, Any] = {}      # name -> who has a KnobRecord as `record` and may `move` (`core/run/knob.py`)
         self.lost_elsewhere: dict[str, int] = {}               # task -> spans it could not keep until they were sent
         self._clocks: dict[str, Clock] = {}
-        self._told: dict[str, float] = {}      # task elsewhere, while it is there -> until when it has told what ended, our clock
+        self._told: dict[str, float] = {}      # task elsewhere that is there -> until when it has told what ended, our clock
 
     def __repr__(self) -> str:
         """Short: it stands as a default in signatures that people read."""
@@ -247,7 +247,7 @@ class Journal:
               until: float = 0.0) -> None:
         """Add `spans` of `task`, whose clock reads `offset` seconds more than ours (known within `error`); `lost` more
         fell out of its own records before. Each span is moved by the offset that held when it began. With these it has
-        told all that ended before `until` on its clock; of a task that is gone nothing more is awaited, whatever still comes."""
+        told all that ended before `until` on its clock; what still comes of a task that is gone makes nobody wait."""
         spans = list(spans)
         with self._lock:
             clock = self._clocks.setdefault(task, Clock())

@@ -7,11 +7,11 @@ import time
 
 import numpy as np
 
-from workbench.core.trace import Journal, Span
+from workbench.core.trace import Journal, Span, TaskRecord
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.reader import CATCH_UP, Batch, Reader, Shared, per_journal
 from workbench.viz.slices import Slices
-from workbench.viz.verdict import UNKNOWN, Summary, judging, regular
+from workbench.viz.verdict import UNKNOWN, Summary, complete, judging, regular
 
 __all__ = ["Books", "Sample", "books_of"]
 
@@ -75,7 +75,9 @@ class Books:
         self._next = 0.0  # when the next one may begin
         self._looked = 0.0
         self._cost, self._last_cost = 0.0, 0.0  # seconds of work on the next one so far, and on the last one
-        self.summary: Summary = UNKNOWN
+        self._judged: Summary = UNKNOWN
+        self._shown: tuple[Summary, tuple[TaskRecord, ...], tuple[str, ...]] = UNKNOWN, (), ()  # what `summary` was made of
+        self.summary: Summary = UNKNOWN  # the newest verdict, with a row for each lost task
         self.version = 0  # of the summary
         self.regular: tuple[str, ...] = ()  # executables that the run steps regularly
 
@@ -93,22 +95,31 @@ class Books:
             return count, [steps[i] for i in range(len(steps) - new, len(steps))]
 
     def _advance(self, batch: Batch, now: float) -> None:
-        self._unsettled |= self._accounting.feed(self._sample.of(batch, self._session(), bool(self.version)))
+        self._unsettled |= self._accounting.feed(self._sample.of(batch, self._session(), self._judged is not UNKNOWN))
         if self._work is None and self._unsettled and now >= self._next:
             self._work, self._began = self._working(self._accounting.quiet_since(now)), now
-        before, began = self.version, time.thread_time()
-        slice_ = self._slice(now) if before else float("inf")
+        before, began = self._judged, time.thread_time()
+        slice_ = self._slice(now) if before is not UNKNOWN else float("inf")
         self._looked = now
         while self._work is not None:
             self._work = self._work if next(self._work, self) is None else None
             if time.thread_time() - began > slice_:
                 break
         self._cost += time.thread_time() - began
-        if self.version != before:
+        if self._judged is not before:
             # the first one had everything to read, and a pause of the garbage collector says nothing of the next one
             usual = min(self._cost, 2 * self._last_cost if self._last_cost else FIRST_COST)
             self._next = self._began + min(FRESH, max(JUDGED, SPARING * usual))
             self._cost, self._last_cost = 0.0, usual
+        self._show()
+
+    def _show(self) -> None:
+        """Say what is known now, if that is not what was said last."""
+        status = self.journal.status
+        shown = self._judged, status.lost, status.tasks if status.lost else ()
+        if shown[0] is not self._shown[0] or shown[1:] != self._shown[1:]:
+            self._shown, self.summary = shown, complete(self._judged, status)
+            self.version += 1
 
     def _slice(self, now: float) -> float:
         """Seconds to work: so many that it takes `PACE` if it costs what the last one did, twice as many each time if more."""
@@ -120,13 +131,12 @@ class Books:
 
     def _working(self, quiet: bool) -> Slices[None]:
         """One verdict."""
-        made = yield from self._accounting.settling(quiet, ACCOUNTS if self.version else FIRST, self.journal.told)
+        made = yield from self._accounting.settling(quiet, FIRST if self._judged is UNKNOWN else ACCOUNTS, self.journal.told)
         self._unsettled = self._accounting.waiting > 0
         if made:
             summary = yield from judging(self._accounting, self._session())
             self.regular = tuple(sorted(regular(self._accounting, summary.run)))
-            self.summary = summary
-            self.version += 1
+            self._judged = summary
 
 
 books_of = per_journal(Books)

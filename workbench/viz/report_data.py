@@ -17,7 +17,7 @@ from workbench.viz.schema import SeriesView, StepView
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
 from workbench.viz.trace_view import op_totals
-from workbench.viz.verdict import Summary, judge, regular
+from workbench.viz.verdict import Summary, complete, judge, regular
 from workbench.viz.views.operations import OperationsView, operations_view
 from workbench.viz.views.timeline import TimelineView
 
@@ -65,7 +65,7 @@ def read(journal: Journal) -> Run:
     accounting.feed(spans)
     steps.feed(accounting.settle(everything=True, accounts=ACCOUNTS))
     series.feed(journal.points_since()[2])
-    summary = judge(accounting, status.session)
+    summary = complete(judge(accounting, status.session), status)
     stages = [r for r in records if graph is not None and r.key == graph.key]
     tasks = sorted({*status.tasks, *(s.task for s in spans)} - {""}, key=device_order)
     return Run(

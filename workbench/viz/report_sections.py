@@ -90,8 +90,9 @@ def stragglers(run: Run) -> Markup:
         "Tasks by what they cost the others",
         (("Task", "text"), ("Works", "number"), ("Transfers", "number"), ("Waits", "number"), ("Most for", "text"),
          ("Costs of each step", "bar")),
-        ((f"{short_task(r.task)}{' lost' if r.task in run.lost_tasks else ''}", ms(r.work), ms(r.transfer), ms(r.wait),
-          r.waits_for or "–", _meter(r.cost)) for r in rows),
+        ((f"{short_task(r.task)}{' lost' if r.task in run.lost_tasks else ''}",
+          *((ms(part) if r.known else "–") for part in (r.work, r.transfer, r.wait)), r.waits_for or "–", _meter(r.cost))
+         for r in rows),
     )
     head = tag("h3", "Where a median step goes")
     return join((tag("p", lead, class_="lead"), head, place_of("work", made)))

@@ -10,11 +10,12 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
+from workbench.core.trace import StatusRecord
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.ledger import PARTS, Root
 from workbench.viz.names import Names
@@ -23,7 +24,7 @@ from workbench.viz.slices import Slices, drain
 from workbench.viz.units import ms
 from workbench.viz.window import Window, middles, typical, typicals
 
-__all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "judge", "judging", "regular"]
+__all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "judge", "judging", "regular"]
 
 NOTHING_YET = "No step has finished yet."
 BETWEEN = "between steps"  # the input that no span names
@@ -38,18 +39,25 @@ class Row:
     """One task: medians over its steps, milliseconds."""
 
     task: str
-    work: float
-    transfer: float
-    input: float
-    wait: float
-    uncovered: float
-    whole: float
-    cost: float  # part of a step, 0..1, that it costs the others
-    waits_for: str  # the root of most of its waiting, for people
+    work: float = 0.0
+    transfer: float = 0.0
+    input: float = 0.0
+    wait: float = 0.0
+    uncovered: float = 0.0
+    whole: float = 0.0
+    cost: float = 0.0  # part of a step, 0..1, that it costs the others
+    waits_for: str = ""  # the root of most of its waiting, for people
+
+    @property
+    def known(self) -> bool:
+        """Did it tell of steps? Of a task that was lost before that nothing is known."""
+        return self.whole > 0
 
     @property
     def why(self) -> str:
         """All of it in a sentence."""
+        if not self.known:
+            return "Was lost before it had told of most steps."
         words = f"Works {ms(self.work)} of {ms(self.whole)}"
         if self.waits_for and self.wait > 0.1 * self.whole:
             words += f", waits {ms(self.wait)}, most of it for {self.waits_for}"
@@ -120,6 +128,13 @@ def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
             costs[one.subject] = max(costs[one.subject], min(1.0, one.seconds / whole))
     rows = yield from _rows(window, costs, len(groups) > 1)
     return Summary(_verdict(found, whole, rows), rows, 1e3 * whole, run, max(step.end for step in everything))
+
+
+def complete(summary: Summary, status: StatusRecord) -> Summary:
+    """`summary` with a row, before all others, for each lost task of the session that it has none for."""
+    missing = {one.task for one in status.lost}.intersection(status.tasks) - {row.task for row in summary.rows}
+    rows = [Row(task) for task in sorted(missing, key=device_order)]
+    return replace(summary, rows=[*rows, *summary.rows]) if rows else summary
 
 
 def regular(accounting: Accounting, run: str) -> set[str]:

@@ -15,15 +15,16 @@ ROWS = 64  # that travel: what costs least is counted only
 
 
 def work_view(summary: Summary) -> StragglerView:
-    """The most expensive task first; each beside the median of its job."""
+    """Who is lost and told nothing first, then the most expensive task; each beside the median of its job."""
     jobs: dict[str, list[float]] = defaultdict(list)
     for row in summary.rows:
-        jobs[device_order(row.task)[0]].append(row.work)
+        if row.known:
+            jobs[device_order(row.task)[0]].append(row.work)
     usually, rows = {job: statistics.median_low(work) for job, work in jobs.items()}, []
     for row in summary.rows[:ROWS]:
-        usual = usually[device_order(row.task)[0]]
+        usual = usually.get(device_order(row.task)[0], 0.0)
         parts = {name: round(getattr(row, name), 4) for name in ("transfer", "input", "wait", "uncovered", "whole")}
-        rows.append(Straggler(row.task, round(row.work, 4), round(row.work / usual, 3) if usual > 0 else 1.0,
+        rows.append(Straggler(row.task, round(row.work, 4), round(row.work / usual, 3) if usual > 0 and row.known else 1.0,
                               round(row.cost, 4), row.why, waits_for=row.waits_for, **parts))
     verdict = summary.verdict
     return StragglerView(rows, Judgement(verdict.kind, verdict.subject, verdict.cost, verdict.text, verdict.action,

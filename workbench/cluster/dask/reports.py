@@ -56,7 +56,8 @@ class Reporter:
         if version != self._told:
             self._told = version
             rows = [dashboard.row(self._session, row, self._addresses[row.task], time.time())
-                    for row in found.rows if row.task in self._addresses]      # sessions without a cluster are no news here
+                    for row in found.rows      # sessions without a cluster are no news here
+                    if row.known and row.task in self._addresses]
             if rows:
                 self._tell({"rows": rows, "verdict": found.verdict.text, "stream": self._stream()})
 
