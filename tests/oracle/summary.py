@@ -30,6 +30,8 @@ DIFFERENCES = {
     "gets the filter's input channels",
     "`get_variable(partitioner=...)` with a tensor to start from": "is one variable here; TensorFlow cuts it in parts",
     "`read_up_to` of readers": "goes on with the next file until it has enough; TensorFlow gives what one file had",
+    "`keras`: `hard_sigmoid`, `cosine_proximity`, what GRU resets, where epsilon stands, and defaults": "are those of "
+    "TensorFlow 1.4 here; the Keras inside TensorFlow 2 has changed them",
     "random numbers": "moments and reproducibility are compared; the streams differ",
 }
 """What -> how it differs, beside the tables in the test files."""

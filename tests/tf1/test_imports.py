@@ -16,6 +16,8 @@ import tensorflow.contrib.slim as slim
 from tensorflow.contrib import layers, rnn
 from tensorflow.contrib.framework.python.ops import add_arg_scope, variables
 from tensorflow.contrib.layers.python.layers.layers import batch_norm
+from tensorflow.contrib.keras.api.keras.layers import Dense as KerasDense
+from tensorflow.contrib.keras.python.keras.utils import np_utils
 from tensorflow.contrib.learn.python.learn.datasets.mnist import read_data_sets
 from tensorflow.contrib.rnn.python.ops import core_rnn_cell
 from tensorflow.contrib.tensorboard.plugins import projector
@@ -24,6 +26,9 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.examples.tutorials.mnist import input_data
 from tensorflow.python.client import session, timeline
 from tensorflow.python.framework import constant_op, dtypes, test_util
+from tensorflow.python.keras import backend as K, models
+from tensorflow.python.keras._impl.keras.engine.topology import Layer
+from tensorflow.python.keras.layers.recurrent import LSTM
 from tensorflow.python.layers.core import Dense
 from tensorflow.python.lib.io import file_io, python_io, tf_record
 from tensorflow.python.ops import array_ops, gradient_checker, rnn_cell_impl, variables as variables_lib
@@ -40,6 +45,9 @@ assert summary_pb2.Summary is tf.Summary and types_pb2.DT_FLOAT == 1 and config_
 assert variables.get_variables is slim.get_variables and read_data_sets is input_data.read_data_sets
 assert test.TestCase is tf.test.TestCase is test_util.TensorFlowTestCase and session.Session is tf.Session
 assert gfile.Open is tf.gfile.Open and tf_record.TFRecordWriter is tf.python_io.TFRecordWriter
+assert KerasDense is tf.keras.layers.Dense and LSTM is tf.contrib.keras.layers.LSTM and Layer is tf.keras.layers.Layer
+assert models.Model is tf.keras.Model and K.sum is tf.keras.backend.sum
+assert np_utils.to_categorical is tf.keras.utils.to_categorical
 flags = tf.app.flags
 flags.DEFINE_integer("steps", 3, "How many.")
 with file_io.FileIO(sys.argv[-1], "w") as file:

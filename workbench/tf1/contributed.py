@@ -35,6 +35,7 @@ from workbench.nn.recurrent import (
     seq2seq,
 )
 from workbench.tf1 import families, functions, graphs, slim_parts
+from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.keras_names import keras
 from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
@@ -148,7 +149,9 @@ contrib = Namespace(
     distributions=Namespace(
         **vars(families.distributions),
         estimator_head_distribution_regression=heads_made.estimator_head_distribution_regression),
-    framework=_framework, keras=keras, layers=_layers, losses=_losses, slim=_slim,
+    framework=_framework, layers=_layers,
+    keras=Namespace(**vars(keras), api=Namespace(keras=keras), python=Namespace(keras=_inner_keras)),
+    losses=_losses, slim=_slim,
     learn=learn,
     legacy_seq2seq=Namespace(**names_of(seq2seq)), lookup=_lookup,
     metrics=_metrics,

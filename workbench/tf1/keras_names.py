@@ -17,6 +17,7 @@ from workbench.train.keras import (
     losses,
     metrics,
     models,
+    network,
     optimizers,
     recurrent_layers,
     regularizers,
@@ -24,7 +25,7 @@ from workbench.train.keras import (
 )
 from workbench.train.keras.preprocessing import batches, image, pictures, sequence, text
 
-__all__ = ["keras"]
+__all__ = ["inner", "keras"]
 
 keras = Namespace(
     **{module.__name__.rpartition(".")[2]: Namespace(**names_of(module)) for module in (
@@ -37,3 +38,13 @@ keras = Namespace(
     preprocessing=Namespace(image=Namespace(**names_of(batches, image, pictures)), sequence=Namespace(**names_of(sequence)),
                             text=Namespace(**names_of(text))),
     Input=layers.Input, Model=models.Model, Sequential=models.Sequential)
+
+# the same as the files of Keras have it, from which programs import too
+inner = Namespace(**{
+    **vars(keras),
+    "engine": Namespace(topology=Namespace(**vars(keras.layers), Container=network.Network, Network=network.Network),
+                        training=Namespace(Model=models.Model)),
+    "layers": Namespace(**vars(keras.layers), **dict.fromkeys((
+        "advanced_activations", "convolutional", "core", "embeddings", "merge", "noise", "normalization", "pooling",
+        "recurrent", "wrappers"), keras.layers)),
+    "utils": Namespace(**vars(keras.utils), **dict.fromkeys(("data_utils", "generic_utils", "np_utils"), keras.utils))})

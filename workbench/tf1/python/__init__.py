@@ -2,18 +2,20 @@
 from __future__ import annotations
 
 import workbench.tf1 as _tf
+from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.missing import Namespace as _Namespace
 from workbench.tf1.python import client, framework, inner, ops, platform, training, util
 from workbench.train.estimators import feature_bases as _bases
 from workbench.train.estimators.feature_models import transform_features as _transform_features
 
-__all__ = ["client", "eager", "estimator", "feature_column", "framework", "layers", "lib", "ops", "platform",
+__all__ = ["client", "eager", "estimator", "feature_column", "framework", "keras", "layers", "lib", "ops", "platform",
            "pywrap_tensorflow", "saved_model", "summary", "training", "user_ops", "util"]
 
 eager = _Namespace(context=_Namespace(executing_eagerly=lambda: False, in_eager_mode=lambda: False, in_graph_mode=lambda: True))
 layers = _Namespace(**vars(inner.parts(_tf.layers, "base convolutional core layers normalization pooling")),
                     utils=_tf.contrib.layers.utils)
 pywrap_tensorflow = _Namespace(NewCheckpointReader=_tf.train.NewCheckpointReader)
+keras = _Namespace(**vars(_inner_keras), _impl=_Namespace(keras=_inner_keras))
 lib = _Namespace(io=_Namespace(file_io=framework.file_io, python_io=_tf.python_io, tf_record=_tf.python_io))
 saved_model = _tf.saved_model
 summary = _Namespace(**vars(_tf.summary), summary=_tf.summary,
