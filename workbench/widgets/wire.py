@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import math
 import threading
@@ -110,6 +111,12 @@ class LiveComm(BaseComm):
 _PLAIN = frozenset((str, int, bool, type(None)))
 
 
+@functools.cache
+def _names(record: type) -> tuple[str, ...]:
+    """The fields of a record's class."""
+    return tuple(one.name for one in fields(record)) if is_dataclass(record) else ()
+
+
 def pack(value: Any, before: Sequence[bytes] = ()) -> tuple[Any, list[bytes]]:
     """JSON data and buffers, which come after those of `before`.
 
@@ -136,23 +143,25 @@ def _short(value: Any, buffers: list[bytes]) -> Any:
 
 
 def _packed(value: Any, buffers: list[bytes]) -> Any:
-    if type(value) in _PLAIN:  # most are
+    kind = type(value)
+    if kind in _PLAIN:  # most are
         return value
-    if isinstance(value, float | np.generic):
-        value = value.item() if isinstance(value, np.generic) else value
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-    if isinstance(value, Picture):
-        return _short(plain(value), buffers)
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if names := _names(kind):  # type: ignore[arg-type]      # mypy does not count classes as hashable
+        if kind is Picture:
+            return _short(plain(value), buffers)
+        return {name: one if type(one := getattr(value, name)) in _PLAIN else _packed(one, buffers) for name in names}
+    if isinstance(value, np.generic):
+        return _packed(value.item(), buffers)
     if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and _numbers(value)):
         return _binary(np.asarray(value, dtype=np.float64), buffers)
     if isinstance(value, list) and len(value) > SHORT and isinstance(value[0], str):
         return _short(value, buffers)
     if isinstance(value, (list, tuple)):
-        return [_packed(item, buffers) for item in value]
+        return [item if type(item) in _PLAIN else _packed(item, buffers) for item in value]
     if isinstance(value, Mapping):
         return {str(name): _packed(item, buffers) for name, item in value.items()}
-    if is_dataclass(value):
-        return {one.name: _packed(getattr(value, one.name), buffers) for one in fields(value)}
     return value
 
 
