@@ -14,7 +14,7 @@ from workbench.io.batches import DataSet
 from workbench.io.idx import read_idx
 from workbench.settings import settings
 
-__all__ = ["DataSet", "FallbackDataWarning", "Mnist", "find_mnist", "load_mnist"]
+__all__ = ["DataSet", "FallbackDataWarning", "Mnist", "find_mnist", "load_mnist", "read_mnist"]
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
@@ -62,7 +62,7 @@ def load_mnist(path: str | Path | None = None, one_hot: bool = False, validation
     """
     folder, tried = find_mnist(path, download)
     if folder is not None:
-        train, test = _read_mnist(folder)
+        train, test = (_flat(*pair) for pair in read_mnist(folder))
         return _assemble(train, test, one_hot, validation, seed, "mnist", folder)
     warnings.warn("scikit-learn's 1,797 digits stand in for MNIST, and everything works with them. For MNIST, connect to "
                   "the network once, or set WORKBENCH_DATA to a folder with its four .gz files. MNIST was not found: "
@@ -112,7 +112,8 @@ def _missing(folder: Path) -> list[str]:
     return [stem for stem in ROLES.values() if _file(folder, stem) is None]
 
 
-def _read_mnist(folder: Path) -> tuple[Pair, Pair]:
+def read_mnist(folder: Path) -> tuple[Pair, Pair]:
+    """((images, digits), (images, digits)) of training and test, uint8 [n, rows, columns] and [n], from a folder."""
     paths = {role: _file(folder, stem) for role, stem in ROLES.items()}
     return _pair(folder, paths, "train"), _pair(folder, paths, "test")
 
@@ -128,6 +129,11 @@ def _pair(folder: Path, paths: dict[str, Path | None], part: str) -> Pair:
     if len(labels) and labels.max() >= CLASSES:
         raise errors.DataLossError(f"load_mnist {folder}: a {part} label is {labels.max()} but digits are 0..9; "
                                    "get the labels file again")
+    return images, labels
+
+
+def _flat(images: Array, labels: Array) -> Pair:
+    """Images as rows of floats in 0..1."""
     flat = images.reshape(len(images), -1).astype(np.float32)
     flat /= 255
     return flat, labels

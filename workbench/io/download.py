@@ -34,17 +34,26 @@ def cache_folder(name: str) -> Path:
     return Path(pooch.os_cache("workbench")) / name
 
 
-def damaged(folder: Path, files: Mapping[str, str] = MNIST_FILES) -> list[str]:
-    """Which of `files` (name -> md5) are absent from `folder` or differ from their checksum."""
+def damaged(folder: Path, files: Mapping[str, str | None] = MNIST_FILES) -> list[str]:
+    """Which of `files` (name -> md5, "sha256:…", or None where nothing is known) are absent or differ from their checksum."""
+    return [name for name, checksum in files.items() if not _is(folder / name, checksum)]
+
+
+def _is(path: Path, checksum: str | None) -> bool:
     import pooch
 
-    return [name for name, checksum in files.items()
-            if not (folder / name).is_file() or pooch.file_hash(str(folder / name), alg="md5") != checksum]
+    kind, _, value = (_known(checksum) or "").partition(":")
+    return path.is_file() and (not kind or pooch.file_hash(str(path), alg=kind) == value)
 
 
-def fetch(folder: Path, files: Mapping[str, str] = MNIST_FILES, mirrors: Sequence[str] = MNIST_MIRRORS,
+def _known(checksum: str | None) -> str | None:
+    """A checksum as pooch takes it, with its algorithm."""
+    return checksum if checksum is None or ":" in checksum else f"md5:{checksum}"
+
+
+def fetch(folder: Path, files: Mapping[str, str | None] = MNIST_FILES, mirrors: Sequence[str] = MNIST_MIRRORS,
           answer_seconds: float = ANSWER_SECONDS, progress: bool = True) -> None:
-    """Make `folder` hold all `files` (name -> md5), downloading what is missing or damaged.
+    """Make `folder` hold all `files` (name -> checksum, as in `damaged`), downloading what is missing or damaged.
 
     One attempt per mirror; nothing half-written is ever left under a file's name. Raises UnavailableError, within
     `answer_seconds` when no mirror answers, saying what each one did.
@@ -59,7 +68,7 @@ def fetch(folder: Path, files: Mapping[str, str] = MNIST_FILES, mirrors: Sequenc
                                               "connection, or put the files there by hand")
 
 
-def _fetch_one(folder: Path, name: str, checksum: str, alive: list[str], failures: dict[str, str],
+def _fetch_one(folder: Path, name: str, checksum: str | None, alive: list[str], failures: dict[str, str],
                progress: bool) -> bool:
     """Try the first mirror alive; on failure take it off the list."""
     import pooch
@@ -69,7 +78,7 @@ def _fetch_one(folder: Path, name: str, checksum: str, alive: list[str], failure
     downloader = pooch.HTTPDownloader(progressbar=progress, chunk_size=1 << 16,
                                       timeout=(CONNECT_SECONDS, READ_SECONDS))
     try:
-        pooch.retrieve(alive[0] + name, f"md5:{checksum}", name, folder, downloader=downloader)
+        pooch.retrieve(alive[0] + name, _known(checksum), name, folder, downloader=downloader)
     except (OSError, ValueError) as problem:      # requests' errors are OSErrors, a wrong checksum is a ValueError
         failures[alive.pop(0)] = _reason(problem)
         return False

@@ -1,6 +1,7 @@
 """tf.keras: the modules of Keras 2.0 in TensorFlow 1.4, on workbench.train.keras."""
 from __future__ import annotations
 
+from workbench.io import keras_data
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of
 from workbench.train.keras import (
@@ -29,7 +30,7 @@ __all__ = ["inner", "keras"]
 
 keras = Namespace(
     **{module.__name__.rpartition(".")[2]: Namespace(**names_of(module)) for module in (
-        activations, constraints, initializers, layers, models, optimizers, regularizers, utils)},
+        activations, constraints, initializers, layers, models, optimizers, regularizers)},
     backend=Namespace(**names_of(backend, backend_networks, backend_ops, backend_shapes), **backend_ops.ALIASES,
                       rnn=recurrent_layers.rnn),
     callbacks=Namespace(**names_of(callbacks, file_callbacks)),
@@ -37,6 +38,13 @@ keras = Namespace(
     metrics=Namespace(**names_of(losses, metrics), **losses.ALIASES),
     preprocessing=Namespace(image=Namespace(**names_of(batches, image, pictures)), sequence=Namespace(**names_of(sequence)),
                             text=Namespace(**names_of(text))),
+    datasets=Namespace(
+        mnist=Namespace(load_data=keras_data.load_mnist), cifar10=Namespace(load_data=keras_data.load_cifar10),
+        cifar100=Namespace(load_data=keras_data.load_cifar100),
+        boston_housing=Namespace(load_data=keras_data.load_boston_housing),
+        **{name: Namespace(load_data=keras_data.refused(name), get_word_index=lambda path=(
+            f"{name}_word_index.json"): keras_data.get_word_index(path)) for name in ("imdb", "reuters")}),
+    utils=Namespace(**names_of(utils), get_file=keras_data.get_file),
     Input=layers.Input, Model=models.Model, Sequential=models.Sequential)
 
 # the same as the files of Keras have it, from which programs import too
