@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,11 @@ class Lab:
 
     def panel_state(self, state: str, timeout: int = PATIENCE) -> None:
         self.page.wait_for_selector(f".wb-Panel[data-state='{state}']", timeout=timeout)
+
+    def promised(self, script: str, argument: object = None, timeout: int = PATIENCE) -> Any:
+        """What a function of the page promises, of which the page alone would wait for ever."""
+        return self.page.evaluate(f"""given => Promise.race([({script})(given), new Promise((_, failed) =>
+            setTimeout(() => failed(new Error('nothing came of it in {timeout} ms')), {timeout}))])""", argument)
 
     def wait(self, script: str, argument: object = None, timeout: int = PATIENCE) -> None:
         self.page.wait_for_function(script, arg=argument, timeout=timeout)

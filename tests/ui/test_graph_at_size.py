@@ -11,21 +11,25 @@ pytestmark = pytest.mark.browser
 PUBLISH = "import workbench as wb\nfrom tests.ui.records import publish\npublish(36_000)"
 VIEW = "document.querySelector('.wb-Graph-view')"
 NODE = ".wb-Graph-view [role='treeitem']"
-CHOOSE = f"""key => new Promise(done => {{
-    const choice = document.querySelector('.wb-Graph-choice'), view = {VIEW};
-    const layouts = Number(view.dataset.layouts ?? 0), began = performance.now();
+DRAWN = f"""() => {{
+    const view = {VIEW}, layouts = Number(view.dataset.layouts ?? 0), began = performance.now();
+    return new Promise(done => {{
+        const drawn = () => Number(view.dataset.layouts ?? 0) > layouts;
+        const look = () => drawn() ? done(performance.now() - began) : requestAnimationFrame(look);
+        requestAnimationFrame(look);
+    }});
+}}"""
+CHOOSE = f"""key => {{
+    const choice = document.querySelector('.wb-Graph-choice'), drawn = ({DRAWN})();
     choice.value = key;
     choice.dispatchEvent(new Event('change'));
-    const drawn = () => Number(view.dataset.layouts ?? 0) > layouts;
-    const look = () => drawn() ? done(performance.now() - began) : requestAnimationFrame(look);
-    look();
-}})"""
-TOGGLE = f"""id => new Promise(done => {{
-    const view = {VIEW}, layouts = Number(view.dataset.layouts), began = performance.now();
-    view.querySelector(`[data-id="${{id}}"]`).click();
-    const look = () => Number(view.dataset.layouts) > layouts ? done(performance.now() - began) : requestAnimationFrame(look);
-    look();
-}})"""
+    return drawn;
+}}"""
+TOGGLE = f"""id => {{
+    const drawn = ({DRAWN})();
+    {VIEW}.querySelector(`[data-id="${{id}}"]`).click();
+    return drawn;
+}}"""
 PAN = f"""() => new Promise(done => {{
     const canvas = {VIEW}.querySelector('canvas'), times = [];
     const move = now => {{
@@ -58,11 +62,10 @@ def test_a_graph_of_36000_operations(lab: Lab, notebook: Callable[..., str],
     lab.open(notebook(PUBLISH))
     lab.open_panel()
     lab.run_cell(0)
-    lab.page.wait_for_selector(NODE, state="attached")
-    lab.wait("() => document.querySelectorAll('.wb-Graph-choice option').length > 1")
-    record_property("first", [lab.page.evaluate(CHOOSE, "large_0") for _ in range(1)])
-    record_property("choose", [lab.page.evaluate(CHOOSE, key) for key in ("large_1", "large_0", "large_1")])
     stack = lab.page.locator(f"{NODE}[data-id='mixed_0…221']")
+    stack.wait_for(state="attached")      # the newest graph is drawn, and no layout is under way
+    record_property("first", [lab.promised(CHOOSE, "large_0")])
+    record_property("choose", [lab.promised(CHOOSE, key) for key in ("large_1", "large_0", "large_1")])
     stack.wait_for(state="attached")
     assert "222 equal blocks, 17,982 operations" in str(stack.get_attribute("aria-label"))
     ink = lab.page.evaluate(INK)
@@ -70,9 +73,9 @@ def test_a_graph_of_36000_operations(lab: Lab, notebook: Callable[..., str],
     assert ink["drawn"] > 2000 and min(ink[side] for side in ("left", "right", "top", "bottom")) > 3, ink
     assert ink["middle"] == pytest.approx([0.5, 0.5], abs=0.05), ink
     opened = ("mixed_0…221", "mixed_0…13", "mixed_3", "mixed_3/branch_0", "mixed_3/branch_1", "gradients", "train")
-    record_property("expand", [lab.page.evaluate(TOGGLE, id) for id in opened])
+    record_property("expand", [lab.promised(TOGGLE, id) for id in opened])
     lab.picture("large-opened")
-    record_property("frames", [lab.page.evaluate(PAN) for _ in range(3)])
+    record_property("frames", [lab.promised(PAN) for _ in range(3)])
     lab.page.locator(".wb-Search input").fill("mixed_77/branch_2/op5")
     lab.page.locator(".wb-Search li[data-id='mixed_77/branch_2/op5']").click()
     lab.page.wait_for_selector(".wb-Pane dd:has-text('float32[32, 28, 28, 64]')")

@@ -100,7 +100,7 @@ def test_a_killed_worker_is_marked_in_every_view(lab: Lab, notebook: Callable[..
                  ".wb-Graph .wb-Legend li:has-text('worker:1')"):
         lab.page.wait_for_selector(what)
     lab.run_cell(1)
-    seen = lab.page.evaluate(WHEN)
+    seen = lab.promised(WHEN)
     lab.panel_state("failed")
     lab.page.wait_for_selector(".jp-OutputArea-output:has-text('died: ')")
     lab.picture("lost")

@@ -177,7 +177,7 @@ def pauses(lab: Lab, rounds: int = 5) -> list[float]:
 
 def standing_step(lab: Lab) -> int:
     """The counter once the steps that were under way have ended: unchanged over a second's worth of repaints."""
-    return int(lab.page.evaluate(f"""() => new Promise(resolve => {{
+    return int(lab.promised(f"""() => new Promise(resolve => {{
         let [last, same] = [{STEP}, 0];
         const look = () => {{
             const now = {STEP};
