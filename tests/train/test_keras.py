@@ -214,6 +214,16 @@ def test_wrong_uses_are_named(use, text):
     assert text in str(error.value)
 
 
+def test_layers_are_numbered_one_after_the_other():
+    model = models.Sequential([layers.Dense(3, input_shape=(4,))])
+    for layer in (layers.Dense(3), layers.BatchNormalization(), layers.Dense(2)):
+        model.add(layer)
+    assert [layer.name for layer in model.layers] == ["dense_1", "dense_2", "batch_normalization_1", "dense_3"]
+    assert model.get_layer("dense_2").kernel.shape.as_list() == [3, 3] and backend.get_uid("dense") == 4
+    backend.reset_uids()
+    assert layers.Dense(1).name == "dense_1"
+
+
 def test_what_is_not_understood_or_not_ready_is_said():
     with pytest.raises(TypeError, match="Dense: Keyword argument not understood: unit"):
         layers.Dense(3, unit=2)

@@ -66,7 +66,7 @@ class Layer:
         self.dtype = None if dtype is None else as_dtype(dtype)
         self.activity_regularizer = activity_regularizer
         self._base, self._given, self._reuse = name or snake(type(self).__name__), _scope, _reuse
-        self._name = name or _numbered(self._base)
+        self._name = name or numbered(self._base)
         self._scope: VariableScope | None = None
         self._graph: Graph | None = None
         self._made: list[Variable] = []
@@ -310,13 +310,23 @@ def snake(name: str) -> str:
     return f"private{found}" if found.startswith("_") else found
 
 
-def _numbered(base: str) -> str:
+def numbered(base: str) -> str:
     """`base` with a number that tells the layers of a graph apart."""
-    counts = root_graph().get_collection_ref("__layer_names")
-    if not counts:
-        counts.append({})
-    counts[0][base] = counts[0].get(base, 0) + 1
-    return f"{base}_{counts[0][base]}"
+    return f"{base}_{get_uid(base)}"
+
+
+def get_uid(prefix: str = "") -> int:
+    """How many times this was asked in the graph with this prefix, from 1."""
+    kept = root_graph().get_collection_ref("__layer_names")
+    counts: dict[str, int] = kept[0] if kept else {}
+    counts[prefix] = counts.get(prefix, 0) + 1
+    kept[:] = [counts]
+    return counts[prefix]
+
+
+def reset_uids() -> None:
+    """Layers of the graph are numbered from 1 again."""
+    root_graph().get_collection_ref("__layer_names").clear()
 
 
 def _shapes(structure: Any) -> Any:

@@ -14,6 +14,7 @@ from workbench.core.graph.entered import get_default_session
 from workbench.core.graph.graph import Tensor, get_default_graph, reset_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.run.session import Session
+from workbench.nn.layer_base import get_uid, reset_uids
 from workbench.nn.variables import (
     GraphKeys,
     Variable,
@@ -135,28 +136,6 @@ def _initialize(session: Session) -> None:
             have = session.run([is_variable_initialized(v) for v in fresh])
             session.run(variables_initializer([v for v, there in zip(fresh, have) if not there]))
     ready.update(fresh)
-
-
-# names
-
-def get_uid(prefix: str = "") -> int:
-    """How many times this was asked in the graph with this prefix, from 1."""
-    counts = _counts()
-    counts[prefix] = counts.get(prefix, 0) + 1
-    return counts[prefix]
-
-
-def reset_uids() -> None:
-    """Layers of the graph are numbered from 1 again."""
-    _counts().clear()
-
-
-def _counts() -> dict[str, int]:
-    kept = root_graph().get_collection_ref("__layer_names")
-    if not kept:
-        kept.append({})
-    counts: dict[str, int] = kept[0]
-    return counts
 
 
 # the learning phase

@@ -12,7 +12,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.nn import layer_base, nest
-from workbench.nn.layer_base import InputSpec
+from workbench.nn.layer_base import InputSpec, numbered
 from workbench.nn.scopes import get_variable_scope
 from workbench.nn.variables import Variable
 from workbench.train.keras import backend, constraints, initializers, regularizers
@@ -21,7 +21,6 @@ from workbench.train.keras.registry import Kind, config_of
 
 __all__ = [
     "LAYERS", "History", "Input", "InputLayer", "InputSpec", "Layer", "Node", "Over", "as_list", "history", "mask_of",
-    "numbered",
 ]
 
 _OPTIONS = {"activity_regularizer", "input_shape", "batch_input_shape", "batch_size", "dtype", "name", "trainable", "weights"}
@@ -260,7 +259,7 @@ class Over(Layer):
     def call(self, inputs: Any, *args: Any, **options: Any) -> Any:
         """What the layer below gives."""
         if not self._within:
-            self._within.append(type(self)._class(**self._arguments(), _scope=get_variable_scope()))
+            self._within.append(type(self)._class(**self._arguments(), name=self._name, _scope=get_variable_scope()))
         return self._within[0](inputs, *args, **options)
 
     def __getattr__(self, name: str) -> Any:
@@ -294,11 +293,6 @@ class InputLayer(Layer):
         """Its shape, dtype and name."""
         return {"batch_input_shape": list(self._given_shape or ()), "dtype": as_dtype(self.dtype).name, "sparse": self.sparse,
                 "name": self._name}
-
-
-def numbered(base: str) -> str:
-    """`base` with a number that tells the layers of a graph apart."""
-    return f"{base}_{backend.get_uid(base)}"
 
 
 def Input(shape: Any = None, batch_shape: Any = None, name: str | None = None, dtype: Any = None, sparse: bool = False,
