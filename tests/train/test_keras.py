@@ -171,6 +171,38 @@ def test_layers_that_do_not_train_stay_and_generators_feed():
         model.evaluate_generator(iter([]), 1)
 
 
+def test_what_is_trained_is_settled_by_compile():
+    x, _ = blobs(20)
+    judge = models.Sequential([layers.Dense(3, activation="tanh", input_shape=(2,)), layers.Dense(1, activation="sigmoid")])
+    judge.compile("sgd", "binary_crossentropy")
+    source = layers.Input((4,))
+    maker = models.Sequential([layers.Dense(2, input_shape=(4,))])
+    judge.trainable = False
+    both = models.Model(source, judge(maker(source)))
+    both.compile("sgd", "binary_crossentropy")
+
+    def moved(step):
+        before = [one.get_weights()[0] for one in (judge, maker)]
+        step()
+        return [not np.array_equal(one.get_weights()[0], old) for one, old in zip((judge, maker), before)]
+    ones = np.ones((20, 1))
+    assert moved(lambda: judge.train_on_batch(x[:, :2], ones)) == [True, False]
+    assert moved(lambda: both.train_on_batch(x, ones)) == [False, True]
+
+
+def test_layers_may_bring_all_of_the_loss():
+    class Apart(layers.Layer):
+        def call(self, inputs):
+            self.add_loss(wb.reduce_mean(wb.square(inputs[0] - inputs[1])), inputs=inputs)
+            return inputs[1]
+
+    x = layers.Input((4,))
+    model = models.Model(x, Apart()([x, layers.Dense(4)(x)]))
+    model.compile(optimizers.SGD(0.2), None)
+    found = model.fit(blobs(40)[0], epochs=40, verbose=0).history["loss"]
+    assert found[-1] < 0.1 * found[0] and model.predict(blobs(3)[0]).shape == (3, 4)
+
+
 def test_callbacks_stop_schedule_and_see_every_event():
     x, y = blobs(60)
     model = classifier()

@@ -39,7 +39,9 @@ class Model(Network):
                 sample_weight_mode: Any = None, weighted_metrics: Any = None, target_tensors: Any = None) -> None:
         """Say how to train: losses and metrics by name or as functions, for all outputs, in a list or by output's name.
 
-        `sample_weight_mode` "temporal" takes a weight for each time step. `loss_weights` scale the losses in their sum.
+        What is trainable now is trained, whatever is set later: two models of the same layers may train different parts.
+        Without a loss the layers must add some (add_loss). `loss_weights` scale the losses in their sum, and
+        `sample_weight_mode` "temporal" takes a weight for each time step.
         InvalidArgumentError for unknown names; UnimplementedError for target_tensors.
         """
         if target_tensors is not None:
@@ -47,7 +49,8 @@ class Model(Network):
         self.optimizer, self.loss, self.loss_weights = optimizers.get(optimizer), loss, loss_weights
         self.metrics, self.sample_weight_mode, self.weighted_metrics = metrics or [], sample_weight_mode, weighted_metrics or []
         self._heads = self._make_heads()
-        if not self._heads:
+        added = reachable(self.losses, self.fed())
+        if not self._heads and not added:
             raise errors.InvalidArgumentError(f"{self._name}: no output has a loss; The model cannot be compiled because it "
                                               "has no loss to optimize: pass loss=")
         shares = [1.0 if one is None else float(one) for one in arrays.spread("loss_weights", loss_weights, self.output_names)]
@@ -57,9 +60,8 @@ class Model(Network):
             self.metrics_names += [f"{head.name}_loss" for head in self._heads]
             self.metrics_tensors += measured
         total = sum((shares[self.output_names.index(head.name)] * one for head, one in zip(self._heads, measured)), start=0.0)
-        for extra in reachable(self.losses, self.fed()):
-            total = total + extra
-        self.total_loss = total
+        self.total_loss = sum(added, start=total)
+        self._collected = list(self.trainable_weights)      # what is set untrainable from here on is trained nevertheless
         self._add_metrics(self.metrics, False)
         self._add_metrics(self.weighted_metrics, True)
         self._functions: dict[str, backend.Function] = {}
@@ -127,12 +129,8 @@ class Model(Network):
         updates = self.updates if kind == "train" else self.state_updates
         done = reachable(updates, given)
         if kind == "train":
-            done += self.optimizer.get_updates(self.total_loss, self._collected())
+            done += self.optimizer.get_updates(self.total_loss, self._collected)
         return backend.Function([*given, *phases], fetched, done)
-
-    def _collected(self) -> list[Variable]:
-        """What is trained, as the layers say now."""
-        return list(self.trainable_weights)
 
     # data
     def arrays(self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None) -> list[np.ndarray]:
