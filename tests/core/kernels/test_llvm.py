@@ -14,10 +14,14 @@ import numpy as np
 import pytest
 
 from tests.interrupts import every_interrupt
+from workbench.core.graph.opdef import registry
 from workbench.core.kernels import llvm
 from workbench.core.kernels.cache import Cache
+from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.entry import OBJECT
+from workbench.core.kernels.fused_rows import softmax_steps
 from workbench.core.kernels.llvm import Program, bind, load
+from workbench.core.kernels.llvm_fused import kernel_source, make_kernel
 from workbench.settings import settings
 
 pytestmark = pytest.mark.once
@@ -205,13 +209,17 @@ def test_threads_that_ask_for_one_program_compile_it_once(folder):
     assert len(set(found)) == 1 and len(found) == 8 and llvm.compiled == before + 1
 
 
-@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v2"] if platform.machine() in ("x86_64", "AMD64") else ["generic"])
-def test_a_processor_with_fewer_instructions_computes_the_same(folder, cpu, monkeypatch):
+@pytest.fixture(params=["x86-64", "x86-64-v2"] if platform.machine() in ("x86_64", "AMD64") else ["generic"])
+def few_instructions(folder, request, monkeypatch):
+    """A processor with fewer instructions than this one may have."""
     from llvmlite import binding
     monkeypatch.setattr(llvm, "_machines", [])
-    monkeypatch.setattr(binding, "get_host_cpu_name", lambda: cpu)
+    monkeypatch.setattr(binding, "get_host_cpu_name", lambda: request.param)
     monkeypatch.setattr(binding, "get_host_cpu_features", lambda: binding.FeatureMap())
-    assert f"\0{cpu}\0" in llvm.machine().identity
+    assert f"\0{request.param}\0" in llvm.machine().identity
+
+
+def test_a_processor_with_fewer_instructions_computes_the_same(few_instructions):
     x = np.concatenate([np.linspace(-30, 30, 1001), [np.nan, np.inf, -np.inf, 0.0]]).astype(np.float32)
     source = ("def kernel(x: floats32, y: floats32, n: int64):\n    for i in independent(n):\n"
               "        y[i] = tanh(x[i]) + sigmoid(x[i]) * floor(x[i]) + exp(x[i])\n")
@@ -221,6 +229,17 @@ def test_a_processor_with_fewer_instructions_computes_the_same(folder, cpu, monk
         wide = x.astype(np.float64)
         wanted = np.tanh(wide) + np.floor(wide) / (1 + np.exp(-wide)) + np.exp(wide)
     np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [65, 128, 4100])
+def test_a_processor_with_fewer_instructions_sums_rows(few_instructions, columns):
+    """The softmax of rows and their largest elements, with vectors that are wide elsewhere."""
+    x = (np.random.default_rng(0).standard_normal((5, columns)) * 9).astype(np.float32)
+    y, top = np.empty_like(x), np.empty((5, 1), np.float32)
+    attrs = {"steps": softmax_steps("softmax", ("input", 0), 0), "results": ((5,), (0,)), "space": x.shape}
+    make_kernel(*kernel_source(attrs, *[[Spec(a.shape, a.dtype) for a in arrays] for arrays in ([x], [y, top])]))(x, y, top)
+    np.testing.assert_allclose(y, registry["softmax"].reference(x.astype(np.float64), axis=1), rtol=2e-6, atol=1e-9)
+    np.testing.assert_array_equal(top, x.max(1, keepdims=True))
 
 
 def test_ctrl_c_at_any_moment_of_a_compile_leaves_nothing_half_done(folder):

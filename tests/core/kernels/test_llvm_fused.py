@@ -275,3 +275,27 @@ def test_however_many_threads_share_a_loop_bits_are_the_same(shape, other, dtype
         found = np.full(shape, 7, dtype)
         choice.make(())(x, y, found)
         np.testing.assert_array_equal(found.view(np.uint8), alone.view(np.uint8))
+
+
+@pytest.mark.parametrize("shape", [(1, 128), (3, 129), (2, 5, 191), (0, 300), (9, 4097), (2000, 256)])
+@pytest.mark.parametrize("kind", ["softmax", "log_softmax"])
+def test_softmax_of_long_rows(kind, shape):
+    x = (np.random.default_rng(0).standard_normal(shape) * 20).astype(np.float32)
+    if len(x) > 2:
+        x[1, 3], x[2, 5] = np.nan, -np.inf
+    spec, y = Spec(x.shape, x.dtype), np.full_like(x, 7)
+    serving = [select({"axis": -1}, [spec], [spec], [False]) for library, select in selectors[kind, "CPU"] if library == "llvm"]
+    choice = next(choice for choice in serving if choice is not None)
+    assert choice.source and "row" not in choice.note
+    choice.make(())(x, y)
+    np.testing.assert_allclose(y, registry[kind].reference(x.astype(np.float64), axis=-1), rtol=2e-6, atol=1e-6)
+
+
+def test_the_ends_of_the_exponential():
+    """The last float32 below infinity and the first above 0, and what lies beyond them."""
+    x = np.concatenate([np.arange(-110, -85, 0.01), np.arange(88, 92, 0.001), [np.nan, np.inf, -np.inf]]).astype(np.float32)
+    out, spec = np.empty_like(x), Spec(x.shape, x.dtype)
+    make_kernel(*kernel_source(one_step("exp", 1), [spec], [spec]))(x, out)
+    with np.errstate(all="ignore"):
+        exact = np.exp(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(out, exact, rtol=2e-7, atol=1.5e-45)

@@ -85,8 +85,8 @@ class Expressions:
         self.variables: dict[str, str] = {}
         self.memory: dict[str, str] = {}
         self.access = ""
-        marks = [d.id for d in node.decorator_list if isinstance(d, ast.Name)]
-        self.flags = next((FLAGS[mark] for mark in marks if mark in FLAGS), "")
+        self.marks = [d.id for d in node.decorator_list if isinstance(d, ast.Name)]
+        self.flags = next((FLAGS[mark] for mark in self.marks if mark in FLAGS), "")
 
     @staticmethod
     def symbol(name: str, types: Sequence[str]) -> str:

@@ -11,9 +11,12 @@ from workbench.core.graph.rules import infer_dtypes
 from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.expressions import MEMORY
 
-__all__ = ["collapse", "depth", "head_line", "index", "loop_source", "memory_type", "renamed", "step_line", "step_types"]
+__all__ = ["calls", "calls_in", "collapse", "depth", "head_line", "index", "loop_source", "memory_type", "renamed", "step_line",
+           "step_types"]
 
 _MEMORY = {scalar: name for name, scalar in MEMORY.items()}
+_CALLS = re.compile(r"\b(?:exp|log|tanh|sigmoid|log1p|expm1|erf)\(")
+FEWEST_WIDE = 2048      # turns of a loop within others: what it gains pays for up to 63 elements that are computed one by one
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
@@ -32,7 +35,7 @@ def loop_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
     places = [index(varies) if first is None else _in_row(varies, s.shape[-1], first)
               for varies, s, first in zip(flags, inputs, columns)]
     loads = [(depth(varies), f"a{i}v = a{i}[{place}]") for i, (varies, place) in enumerate(zip(flags, places))]
-    lines = [head_line(inputs, outputs, dims)]
+    lines = [head_line(attrs["steps"], inputs, outputs, dims)]
     for axis in range(len(dims) + 1):
         lines += ["    " * (axis + 1) + load for deep, load in loads if deep == axis]
         if axis < len(dims):
@@ -49,11 +52,26 @@ def loop_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
     return "\n".join(lines) + "\n", dims
 
 
-def head_line(inputs: Sequence[Spec], outputs: Sequence[Spec], dims: Sequence[int]) -> str:
-    """The kernel's first line: its arrays, where the outermost loop begins, and where each loop ends."""
+def head_line(steps: Sequence[Any], inputs: Sequence[Spec], outputs: Sequence[Spec], dims: Sequence[int]) -> str:
+    """The kernel's first lines: its arrays, where the outermost loop begins, and where each loop ends.
+
+    Its vectors are wide where functions are called and the innermost loop leaves few elements over, or is the only one.
+    """
     names = (*(f"a{i}" for i in range(len(inputs))), *(f"o{i}" for i in range(len(outputs))))
     arrays = [f"{n}: {_MEMORY[s.dtype.name]}" for n, s in zip(names, (*inputs, *outputs))]
-    return f"def kernel({', '.join([*arrays, 'first: int64', *(f'n{axis}: int64' for axis in range(len(dims)))])}):"
+    wide = calls(steps) > 0 and (len(dims) == 1 or dims[-1] % 64 == 0 or dims[-1] >= FEWEST_WIDE)
+    ends = [f"n{axis}: int64" for axis in range(len(dims))]
+    return ("@wide\n" if wide else "") + f"def kernel({', '.join([*arrays, 'first: int64', *ends])}):"
+
+
+def calls(steps: Sequence[Any]) -> int:
+    """How many functions such as `exp` are computed for each element."""
+    return sum(calls_in(registry[kind].elementwise) for kind, _, _ in steps)
+
+
+def calls_in(elementwise: str | None) -> int:
+    """How many functions an operation calls that take tens of instructions each, and as many to compile."""
+    return len(_CALLS.findall(elementwise or ""))
 
 
 def collapse(space: Sequence[int], shapes: Sequence[Sequence[int]], apart: bool) -> tuple[list[int], list[list[bool]]]:

@@ -1,24 +1,23 @@
 """Text of fused kernels that sum rows: as many loops over a row as its reductions wait for one another."""
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels.choice import Spec
-from workbench.core.kernels.fused_loops import collapse, depth, head_line, index, step_line, step_types
+from workbench.core.kernels.fused_loops import calls_in, collapse, depth, head_line, index, step_line, step_types
+from workbench.core.ops.fused import Step
 
-__all__ = ["CALLS", "REDUCTIONS", "REPEAT", "row_source"]
+__all__ = ["REDUCTIONS", "REPEAT", "SOFTMAX", "row_source", "softmax_steps"]
 
 REDUCTIONS = {"reduce_sum": ("0.0", "plus"), "reduce_mean": ("0.0", "plus"),
               "reduce_max": ("-inf", "top"), "reduce_min": ("inf", "bottom")}
 """Operations over the elements of a row: with what they begin, and the word for one element more."""
 REPEAT = "broadcast_to"
 """The operation that gives each element of a row what the row has."""
-CALLS = re.compile(r"\b(?:exp|log|tanh|sigmoid|log1p|expm1|erf)\(")
-"""Functions that take tens of instructions each, and as many to compile."""
+SOFTMAX = ("softmax", "log_softmax")
 BLOCK = 4096
 """Elements of a row that are added in their own type; the sums of such blocks are added in float64."""
 
@@ -89,9 +88,20 @@ class _Rows:
             needed = [number for number, loop in enumerate(self.loops) if i in loop.steps]
             free = [output for output, of in self.full.items() if output not in kept.values() and len(needed) > 1
                     and self.level[of] >= needed[-1] and outputs[output].dtype.name == self.types[i]]
-            if free and CALLS.search(registry[kind].elementwise or ""):
+            if free and calls_in(registry[kind].elementwise):
                 kept[i] = free[0]
         return kept
+
+
+def softmax_steps(kind: str, operand: tuple[str, int], first: int) -> list[Step]:
+    """The steps of a softmax of rows or its logarithm, of which the first has the number `first`."""
+    top, less, power, total, last = [("step", first + i) for i in range(5)]
+    kept = (("axis", -1), ("keepdims", True))
+    steps: list[Step] = [("reduce_max", (operand,), kept), ("subtract", (operand, top), ()), ("exp", (less,), ()),
+                         ("reduce_sum", (power,), kept)]
+    if kind == "softmax":
+        return [*steps, ("reciprocal", (total,), ()), ("multiply", (power, last), ())]      # one division a row
+    return [*steps, ("log", (total,), ()), ("subtract", (less, last), ())]
 
 
 def row_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[str, list[int]]:
@@ -106,7 +116,7 @@ def row_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequen
     rows = _Rows(attrs, outputs, step_types(attrs["steps"], inputs), [varies[-1] for varies in flags])
     lead, everywhere = len(dims) - 1, [True] * len(dims)
     loads = [(depth(varies), f"a{i}v = a{i}[{index(varies)}]") for i, varies in enumerate(flags)]
-    lines = [head_line(inputs, outputs, dims)]
+    lines = [head_line(attrs["steps"], inputs, outputs, dims)]
     for axis in range(lead + 1):
         lines += ["    " * (axis + 1) + load for deep, load in loads if deep == axis]
         if axis < lead:

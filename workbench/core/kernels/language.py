@@ -9,6 +9,8 @@ memory of float32, `int64` a number); functions without annotations are compiled
 - A literal takes the type of what it meets. int32 beside int64 is widened; any other mixture is an error.
 - `for i in independent(n)` promises that the passes of the loop touch memory independently, so that it can be vectorised.
 - Functions marked `@fused` may contract products and sums; `@fast` ones may also reorder sums.
+- A function to start with that is marked `@wide` uses vectors of 512 bits where the processor has them: functions such as `exp`
+  gain, and what the last vector leaves over, one by one, grows.
 
 Nothing here needs LLVM: the result is text, which `llvm.py` compiles.
 """
@@ -81,7 +83,7 @@ class _Function(Expressions):
         if not result:
             self.lines.append("  ret void")
         symbol = name if self.outer else self.symbol(name, self.types)
-        tail = "" if self.outer else " alwaysinline"
+        tail = (' noinline "prefer-vector-width"="512"' if "wide" in self.marks else "") if self.outer else " alwaysinline"
         head = f'define internal {llvm_type(result)} @"{symbol}"({", ".join(parameters)}){tail} {{'
         self.module.text.append("\n".join([head, *self.slots, *self.lines, "}"]))
         return result

@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.expressions import LanguageError
-from workbench.core.kernels.fused_loops import loop_source, memory_type, renamed
-from workbench.core.kernels.fused_rows import CALLS, row_source
+from workbench.core.kernels.fused_loops import calls, loop_source, memory_type, renamed
+from workbench.core.kernels.fused_rows import SOFTMAX, row_source, softmax_steps
 from workbench.core.kernels.language import translate
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
 from workbench.core.kernels.openmp import runtime
@@ -20,6 +22,7 @@ from workbench.core.kernels.threads import SERIAL
 __all__ = ["kernel_source", "make_kernel", "translatable"]
 
 FEWEST = 1024      # elements of an operation alone: below, NumPy's call costs less
+LONG = 128               # elements of a row whose softmax fills vectors by itself
 SHARED = 2 * SERIAL      # seconds on one thread from which on threads share the outermost loop: memory limits what they gain
 FEWEST_TURNS = 16        # of a loop that is shared: parts of fewer would be of unequal size
 _BYTES, _CALL = 2e10, 0.5e-9      # measured on one core: what a second moves, and seconds that a function's call takes
@@ -39,8 +42,7 @@ def _select(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[
 
 def _shared(attrs: Mapping[str, Any], values: Sequence[Spec], extents: Sequence[int]) -> bool:
     """Is there so much to do that threads share it?"""
-    calls = sum(len(CALLS.findall(registry[kind].elementwise or "")) for kind, _, _ in attrs["steps"])
-    seconds = sum(s.nbytes for s in values) / _BYTES + calls * math.prod(extents) * _CALL
+    seconds = sum(s.nbytes for s in values) / _BYTES + calls(attrs["steps"]) * math.prod(extents) * _CALL
     return seconds > SHARED and extents[0] >= FEWEST_TURNS and runtime() is not None
 
 
@@ -58,6 +60,23 @@ def _alone(kind: str) -> Select:
 
 for _kind in ("erf", "softplus", "sigmoid_cross_entropy", "elu", "selu"):
     register("llvm", _kind)(_alone(_kind))
+
+
+def _softmax(kind: str) -> Select:
+    """A selector for softmax of long rows; shorter ones are taken together (`llvm_rows.py`)."""
+    def select(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+               free: Sequence[bool]) -> Choice | None:
+        shape = inputs[0].shape
+        last = attrs.get("axis", -1) in (-1, len(shape) - 1)
+        if not shape or shape[-1] < LONG or not last or inputs[0].dtype != np.float32:
+            return None
+        steps = tuple(softmax_steps(kind, ("input", 0), 0))
+        return _select({"steps": steps, "results": ((len(steps) - 1,),), "space": shape}, inputs, outputs, free)
+    return select
+
+
+for _kind in SOFTMAX:
+    register("llvm", _kind)(_softmax(_kind))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -8,8 +8,8 @@ __all__ = ["bottom", "erf32", "exp32", "expm132", "log1p32", "log32", "maximum",
 # exp: Cody-Waite reduction by ln 2 and a degree-5 polynomial (Cephes expf), relative error 8e-8
 @fused
 def exp32(x0: float) -> float:
-    x = minimum(maximum(x0, -104.0), 88.72284)
-    x = x if x == x else 0.0
+    x = x0 if x0 > -104.0 else -104.0      # for NaN too
+    x = x if x < 90.0 else 90.0            # at these ends the product below is 0 and infinite by itself
     n = floor(x * 1.44269504 + 0.5)
     x = x - n * 0.693359375
     x = x - n * -2.12194440e-4
@@ -19,8 +19,6 @@ def exp32(x0: float) -> float:
     m = int32(n)
     half = m >> 1      # two factors, so that neither leaves the exponent range
     y = y * from_bits((half + 127) << 23) * from_bits((m - half + 127) << 23)
-    y = y if x0 <= 88.72284 else inf
-    y = y if x0 >= -104.0 else 0.0
     return y if x0 == x0 else x0
 
 

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, topological
-from workbench.core.kernels.fused_rows import CALLS
+from workbench.core.kernels.fused_loops import calls_in
+from workbench.core.kernels.fused_rows import SOFTMAX
 from workbench.core.kernels.llvm_fused import translatable
 from workbench.core.ops.fused import Step
-from workbench.core.passes.over_rows import SOFTMAX, over_rows, read, row_steps, space, together
+from workbench.core.passes.over_rows import over_rows, read, row_steps, space, together
 from workbench.core.passes.rewrite import Rewrite
 from workbench.core.passes.sides import Readers, Sides
 from workbench.core.passes.waits import Waits, waits
@@ -211,7 +212,7 @@ def _fits(members: list[Operation]) -> bool:
 
 def _calls(members: list[Operation]) -> int:
     """Functions that take tens of instructions each, and as many to compile."""
-    return sum(len(CALLS.findall(op.definition.elementwise or "")) + (op.kind in SOFTMAX) for op in members)
+    return sum(calls_in(op.definition.elementwise) + (op.kind in SOFTMAX) for op in members)
 
 
 def _operands(members: list[Operation]) -> int:

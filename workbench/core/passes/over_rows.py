@@ -2,18 +2,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape
-from workbench.core.kernels.fused_rows import REDUCTIONS, REPEAT
+from workbench.core.kernels.fused_rows import REDUCTIONS, REPEAT, SOFTMAX, softmax_steps
 from workbench.core.ops.fused import Step
 
-__all__ = ["SOFTMAX", "over_rows", "read", "row_steps", "space", "together"]
+__all__ = ["over_rows", "read", "row_steps", "space", "together"]
 
-SOFTMAX: Final = ("softmax", "log_softmax")
-FEWEST: Final = 64      # columns: shorter rows do not fill the vectors of a loop over one
-_KEPT = (("axis", -1), ("keepdims", True))
+FEWEST = 64      # columns: shorter rows do not fill the vectors of a loop over one
 
 
 def over_rows(op: Operation) -> bool:
@@ -21,7 +18,8 @@ def over_rows(op: Operation) -> bool:
     if op.kind not in (*REDUCTIONS, *SOFTMAX, REPEAT) or not _extent(op).known:
         return False
     over, axis = _extent(op).static, op.attrs.get("axis", -1)
-    if not over or over[-1] < FEWEST or op.inputs[0].dtype.name not in ("float32", "float64"):
+    known = ("float32",) if op.kind in SOFTMAX else ("float32", "float64")      # NumPy's exponential of float64 is fast
+    if not over or over[-1] < FEWEST or op.inputs[0].dtype.name not in known:
         return False
     if op.kind == REPEAT:
         return op.inputs[0].shape == _one_a_row(over)
@@ -61,12 +59,7 @@ def row_steps(op: Operation, operand: tuple[str, int], first: int) -> list[Step]
         return [(op.kind, (operand,), (("axis", -1), ("keepdims", op.attrs["keepdims"])))]
     if op.kind == REPEAT:
         return [(REPEAT, (operand,), ())]
-    top, less, power, total, last = [("step", first + i) for i in range(5)]
-    steps: list[Step] = [("reduce_max", (operand,), _KEPT), ("subtract", (operand, top), ()), ("exp", (less,), ()),
-                         ("reduce_sum", (power,), _KEPT)]
-    if op.kind == "softmax":
-        return [*steps, ("reciprocal", (total,), ()), ("multiply", (power, last), ())]      # one division a row
-    return [*steps, ("log", (total,), ()), ("subtract", (less, last), ())]
+    return softmax_steps(op.kind, operand, first)
 
 
 def read(op: Operation) -> tuple[Tensor, ...]:
