@@ -129,6 +129,8 @@ def test_a_description_makes_the_like_and_runs_no_code():
         models.model_from_json(by_function.to_json())
     found = models.model_from_json(by_function.to_json(), {"negative": wb.negative})
     assert np.array_equal(found.predict(x), -x)
+    told = utils.serialize_keras_object(layers.Dense(3))
+    assert utils.deserialize_keras_object(told, {"Dense": layers.Dense}).units == 3
 
 
 def test_weights_travel_through_a_file(tmp_path):

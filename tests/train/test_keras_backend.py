@@ -52,6 +52,9 @@ BOOLS = X > 0
      [(X - X.mean((0, 1))) / np.sqrt(X.var((0, 1)) + 1e-3), X.mean((0, 1))]),
     (lambda: [K.conv1d(X, WEIGHTS[None]), K.pool2d(X[..., None], (3, 4), pool_mode="avg")[:, 0, 0, 0]],
      [X @ WEIGHTS, X.mean((1, 2))]),
+    (lambda: [K.conv2d_transpose(K.constant(X[None]), K.constant(WEIGHTS.T[None, None]), (None, 2, 3, 5)),
+              K.separable_conv2d(K.constant(X[None]), K.constant(WEIGHTS[None, None, :, :1]), K.constant(WEIGHTS[None, None]))],
+     [(X @ WEIGHTS)[None], ((X * WEIGHTS[:, 0]) @ WEIGHTS)[None]]),
 ])
 def test_values(make, wanted):
     with tf.Session():

@@ -253,6 +253,16 @@ def test_merges_carry_masks():
     assert mask_of(layers.concatenate([plain, plain])) is None
 
 
+def test_alpha_dropout_keeps_mean_and_variance():
+    x = layers.Input((40000,))
+    step = backend.function([x, backend.learning_phase()], [layers.AlphaDropout(0.3)(x)])
+    values = np.random.default_rng(5).normal(size=(1, 40000)).astype("float32")
+    found = step([values, 1])[0]
+    assert abs(found.mean()) < 0.03 and abs(found.var() - 1) < 0.05
+    assert np.unique(found, return_counts=True)[1].max() / 40000 == pytest.approx(0.3, abs=0.02)
+    assert np.array_equal(step([values, 0])[0], values)
+
+
 def test_no_argument_is_swallowed():
     x = layers.Input((2, 3))
     for use in (lambda: layers.InputLayer((3,), colour=1), lambda: layers.MaxPooling1D()(x, training=True),

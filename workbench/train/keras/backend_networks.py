@@ -14,8 +14,8 @@ from workbench.nn.sparse import SparseTensor, sparse_tensor_to_dense
 from workbench.train.keras import backend
 from workbench.train.keras.backend_shapes import temporal_padding
 
-__all__ = ["batch_normalization", "bias_add", "conv1d", "conv2d", "conv3d", "ctc_batch_cost", "ctc_decode",
-           "ctc_label_dense_to_sparse", "dropout", "normalize_batch_in_training", "pool2d", "pool3d"]
+__all__ = ["batch_normalization", "bias_add", "conv1d", "conv2d", "conv2d_transpose", "conv3d", "ctc_batch_cost", "ctc_decode",
+           "ctc_label_dense_to_sparse", "dropout", "normalize_batch_in_training", "pool2d", "pool3d", "separable_conv2d"]
 
 
 def _convolved(x: Any, kernel: Any, strides: Sequence[int], padding: str, data_format: str | None,
@@ -44,6 +44,26 @@ def conv3d(x: Any, kernel: Any, strides: Any = (1, 1, 1), padding: str = "valid"
            dilation_rate: Any = (1, 1, 1)) -> Tensor:
     """The convolution of volumes with a kernel [depth, height, width, channels, outputs]."""
     return _convolved(x, kernel, strides, padding, data_format, dilation_rate)
+
+
+def conv2d_transpose(x: Any, kernel: Any, output_shape: Any, strides: Any = (1, 1), padding: str = "valid",
+                     data_format: str | None = None) -> Tensor:
+    """The transpose of conv2d with a kernel [height, width, outputs, channels]; None as the first size is that of `x`."""
+    first = backend.layout(data_format) == "channels_first"
+    sizes = [ops.shape(x)[0], *output_shape[1:]] if output_shape[0] is None else output_shape
+    steps = [1, 1, *strides] if first else [1, *strides, 1]
+    made: Tensor = ops.conv2d_transpose(x, kernel, sizes, steps, padding.upper(), "NCHW" if first else "NHWC")
+    return made
+
+
+def separable_conv2d(x: Any, depthwise_kernel: Any, pointwise_kernel: Any, strides: Any = (1, 1), padding: str = "valid",
+                     data_format: str | None = None, dilation_rate: Any = (1, 1)) -> Tensor:
+    """The convolution of each channel by itself, then one of single points over all."""
+    first = backend.layout(data_format) == "channels_first"
+    steps = [1, 1, *strides] if first else [1, *strides, 1]
+    made: Tensor = ops.separable_conv2d(x, depthwise_kernel, pointwise_kernel, steps, padding.upper(), list(dilation_rate),
+                                        data_format="NCHW" if first else "NHWC")
+    return made
 
 
 def _pooled(mode: str, kinds: dict[str, Callable[..., Tensor]], *arguments: Any) -> Tensor:

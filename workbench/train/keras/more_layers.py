@@ -15,8 +15,9 @@ from workbench.train.keras.base import Layer
 from workbench.train.keras.core_layers import Dropout, keep, kept
 
 __all__ = [
-    "ELU", "Add", "Average", "Concatenate", "Dot", "Embedding", "GaussianDropout", "GaussianNoise", "LeakyReLU", "Maximum",
-    "Multiply", "PReLU", "ThresholdedReLU", "add", "average", "concatenate", "dot", "maximum", "multiply",
+    "ELU", "Add", "AlphaDropout", "Average", "Concatenate", "Dot", "Embedding", "GaussianDropout", "GaussianNoise",
+    "LeakyReLU", "Maximum", "Multiply", "PReLU", "ThresholdedReLU", "add", "average", "concatenate", "dot", "maximum",
+    "multiply",
 ]
 
 
@@ -277,10 +278,25 @@ class GaussianDropout(Dropout):
 
     def call(self, inputs: Any, training: Any = None) -> Any:
         """The inputs, disturbed while training."""
-        if not 0 < self.rate < 1:
-            return inputs
+        return backend.in_train_phase(lambda: self._disturbed(inputs), inputs, training) if 0 < self.rate < 1 else inputs
 
-        def disturbed() -> Any:
-            deviation = (self.rate / (1 - self.rate)) ** 0.5
-            return inputs * ops.random_normal(ops.shape(inputs), 1.0, deviation, inputs.dtype)
-        return backend.in_train_phase(disturbed, inputs, training)
+    def _disturbed(self, inputs: Any) -> Any:
+        deviation = (self.rate / (1 - self.rate)) ** 0.5
+        return inputs * ops.random_normal(ops.shape(inputs), 1.0, deviation, inputs.dtype)
+
+
+class AlphaDropout(GaussianDropout):
+    """While training a share `rate` of the elements takes selu's lowest value, and all are scaled so that mean and variance
+    stay (Klambauer et al. 2017)."""
+
+    def __init__(self, rate: float, noise_shape: Any = None, seed: int | None = None, **options: Any) -> None:
+        super().__init__(rate, **options)
+        self.noise_shape, self.seed = noise_shape, seed
+
+    def _disturbed(self, inputs: Any) -> Any:
+        lowest = -1.6732632423543772 * 1.0507009873554805      # selu's limit towards minus infinity
+        shape = ops.shape(inputs) if self.noise_shape is None else self.noise_shape
+        kept_ones = ops.greater_equal(ops.random_uniform(shape, 0.0, 1.0, inputs.dtype, self.seed), self.rate)
+        scale = ((1 - self.rate) * (1 + self.rate * lowest ** 2)) ** -0.5
+        there = ops.cast(kept_ones, inputs.dtype)
+        return scale * (inputs * there + lowest * (1 - there) - lowest * self.rate)

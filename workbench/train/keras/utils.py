@@ -6,9 +6,18 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.train.keras.registry import CustomObjectScope, custom_object_scope, get_custom_objects
+from workbench.train.keras.registry import CustomObjectScope, Kind, custom_object_scope, described, get_custom_objects
 
-__all__ = ["CustomObjectScope", "Sequence", "custom_object_scope", "get_custom_objects", "normalize", "to_categorical"]
+__all__ = ["CustomObjectScope", "Sequence", "custom_object_scope", "deserialize_keras_object", "get_custom_objects",
+           "normalize", "serialize_keras_object", "to_categorical"]
+
+serialize_keras_object = described
+
+
+def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom_objects: Any = None,
+                             printable_module_name: str = "object") -> Any:
+    """The object that a name or a configuration describes, looked for among the given ones. InvalidArgumentError for others."""
+    return Kind(printable_module_name, aliases=module_objects).deserialize(identifier, custom_objects)
 
 
 def to_categorical(y: Any, num_classes: int | None = None) -> np.ndarray:
