@@ -84,7 +84,7 @@ LAYERS = (
     ("rendezvous", "core.run.rendezvous"),
     ("events of a step", "core.run.events"),
     ("executor", "core.run.executor core.run.tally"),
-    ("threads of a step", "core.run.crew core.run.pool"),
+    ("threads of a step", "core.run.crew core.run.pool core.run.nodes"),
     ("where a step is", "core.run.where"),
     ("driver", "core.run.driver"),
     ("devices of one process", "core.run.local"),

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ import pytest
 
 import workbench as wb
 from tests.cluster.conftest import quiet
+from tests.core.passes.test_hold import LAYERS, NBYTES, layers
 from tests.eventually import eventually
 from tests.test_bad_input import TABLE, furnished
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.core.passes.hold import hold
+from workbench.core.run import prepare
 from workbench.train.config import ConfigProto, GraphOptions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
@@ -224,6 +228,17 @@ def test_a_step_on_a_cluster_is_explained_task_by_task(cluster):
     tasks = {row.name: row.device.partition("/device:")[0] for row in found.rows}
     assert {tasks[r.name] for r in found.rows if r.type == "read_variable"} == {"/job:ps/task:0"}
     assert tasks["product"] == "/job:worker/task:0" and {usage.variables for usage in found.memory} == {0, 4800}
+
+
+def test_tensors_that_wait_at_their_sender_come_with_the_same_bits(cluster, monkeypatch):
+    monkeypatch.setattr(prepare, "hold", partial(hold, ahead=2 * NBYTES, large=NBYTES))
+    x, found, told = layers(SERVERS[0], WORKERS[0]), [], []
+    for disabled in ([], ["hold"]):
+        with wb.Session(cluster, disabled_passes=disabled) as session:
+            session.run(wb.global_variables_initializer())
+            found.append([session.run(x).tobytes() for _ in range(3)])
+            told.append(sum(row.name.startswith("send/hold/") for row in session.explain(x).rows))
+    assert found[0] == found[1] and told == [LAYERS - 2, 0]
 
 
 def test_numbers_travel_in_half_the_bytes_within_their_bound(cluster):

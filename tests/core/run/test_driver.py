@@ -16,8 +16,9 @@ from workbench.core.compile.plan import compile_plan
 from workbench.core.passes.lower import lower
 from workbench.core.passes.prune import prune
 from workbench.core.run.crew import Crew, Hands
-from workbench.core.run.driver import StepRun, nodes_of
+from workbench.core.run.driver import StepRun
 from workbench.core.run.executor import Node
+from workbench.core.run.nodes import nodes_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
 from workbench.core.trace import Journal

@@ -19,8 +19,9 @@ from workbench.core.device.interface import type_of
 from workbench.core.graph.serial import load
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.crew import Crew, Hands, core_count
-from workbench.core.run.driver import StepRun, nodes_of, run_error
+from workbench.core.run.driver import StepRun, run_error
 from workbench.core.run.executor import Node
+from workbench.core.run.nodes import nodes_of
 from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.state.accumulators import Accumulator

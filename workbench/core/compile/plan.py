@@ -4,8 +4,10 @@ from __future__ import annotations
 import threading
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from workbench.core.compile import codegen
 from workbench.core.compile.codegen import Code, SegmentCode
@@ -17,6 +19,7 @@ from workbench.core.compile.weight import is_light, regions, side_by_side
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, written
 from workbench.core.kernels import load_libraries
+from workbench.core.passes.hold import LARGE
 
 __all__ = ["Plan", "PlanSegment", "compile_plan", "plan_called", "plans_of"]
 
@@ -64,6 +67,14 @@ class Plan:
     def executable(self) -> str:
         """Key of the graph records it was compiled from; the shares of several devices are one executable."""
         return self.name.partition("/job:")[0]
+
+    @cached_property
+    def passing(self) -> Mapping[Tensor, int]:
+        """Large values that pass between segments, each of which runs once -> how many segments read them."""
+        if any(op.kind in CONTROL_FLOW for segment in self.segments for op in segment.operations):
+            return {}
+        counts = Counter(tensor for segment in self.segments for tensor in segment.inputs if _is_large(tensor))
+        return {tensor: count for tensor, count in counts.items() if tensor not in self.program.fetches}
 
     @property
     def source(self) -> str:
@@ -137,6 +148,11 @@ def compile_plan(program: Program, name: str = "step", device: str = "CPU", done
 
 
 _PLANS: weakref.WeakValueDictionary[str, Plan] = weakref.WeakValueDictionary()
+
+
+def _is_large(tensor: Tensor) -> bool:
+    count = tensor.shape.num_elements()
+    return is_array(tensor) and (count is None or count * tensor.dtype.size >= LARGE)
 
 
 def plan_called(name: str) -> Plan | None:

@@ -17,7 +17,6 @@ from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.compile.segments import CONTROL_FLOW
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.origin import explain, explained_operation
-from workbench.core.graph.program import is_back_edge
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.names import join_key, task_of
 from workbench.core.run.crew import Hands
@@ -41,42 +40,9 @@ from workbench.core.run.tally import Tally
 from workbench.core.run.where import turns_of
 from workbench.core.trace import Journal, Span
 
-__all__ = ["StepRun", "nodes_of", "run_error"]
+__all__ = ["StepRun", "run_error"]
 
 Done = Callable[["list[Any] | None", "BaseException | None"], None]
-
-
-def nodes_of(plan: Plan) -> list[Node]:
-    """The executor's view of a plan's segments."""
-    home = {op: s.index for s in plan.segments for op in s.operations}
-    feeds: dict[int, list[tuple[int, int, int]]] = {s.index: [] for s in plan.segments}
-    counts: dict[int, int] = {}
-    for segment in plan.segments:
-        reads = segment.op.inputs if segment.kind != "compute" else segment.inputs
-        counts[segment.index] = 0
-        for slot, tensor in enumerate(reads):
-            maker = home.get(tensor.op)
-            if maker is None or maker == segment.index:
-                continue
-            made = plan.segments[maker]
-            port = tensor.index if made.kind != "compute" else made.outputs.index(tensor)
-            feeds[maker].append((port, segment.index, slot))
-            counts[segment.index] += 1
-        for before in segment.after:
-            feeds[before].append((-1, segment.index, -1))
-    return [_node(s, counts[s.index], feeds[s.index]) for s in plan.segments]
-
-
-def _node(segment: PlanSegment, inputs: int, feeds: list[tuple[int, int, int]]) -> Node:
-    op = segment.op if segment.operations else None
-    if segment.kind == "compute" or op is None:
-        return Node(segment.index, segment.name if op else "empty", inputs, len(segment.after), tuple(feeds),
-                    outputs=max(1, len(segment.outputs)))
-    role = op.kind if segment.kind == "control" else ("send" if segment.kind == "send" else "")
-    backs = tuple(i for i, t in enumerate(op.inputs) if is_back_edge(op, t))
-    return Node(segment.index, op.name, inputs, len(segment.after), tuple(feeds), role, max(1, len(op.outputs)),
-                str(op.attrs.get("frame_name", "")), bool(op.attrs.get("is_constant", False)),
-                int(op.attrs.get("parallel_iterations", 10)), backs)
 
 
 class StepRun:
@@ -98,6 +64,7 @@ class StepRun:
         self._tally, self._device = Tally(journal), instance.device
         self.values: dict[Tag, dict[Tensor, Any]] = {ROOT: {
             t: self._device.copy_in(value) for t, value in zip(self.plan.program.feeds, feeds)}}
+        self._passing = dict(self.plan.passing)      # who still has to read each
         self._before_compute, self._hands = before_compute, hands
         self._executor = Executor(nodes)
         self._events: deque[Event] = deque()
@@ -157,6 +124,8 @@ class StepRun:
     def _handle(self, event: Event) -> None:
         if isinstance(event, SegmentFinished | SegmentFailed) and event.segment in self._turns:
             self._next_turn(event.segment)
+        if self._passing and isinstance(event, SegmentFinished):
+            self._let_go(self.plan.segments[event.segment])
         if self._failure is not None:
             self._settle()
             return
@@ -208,6 +177,14 @@ class StepRun:
             self._give(self.plan.segments[index], waiting.popleft().tag)
         else:
             del self._turns[index]
+
+    def _let_go(self, read: PlanSegment) -> None:
+        """Drop the large values that nobody reads any more: their memory is free before the step ends."""
+        for tensor in read.inputs:
+            if tensor in self._passing:
+                self._passing[tensor] -= 1
+                if not self._passing[tensor]:
+                    self.values[ROOT].pop(tensor, None)
 
     def table(self, tag: Tag) -> dict[Tensor, Any]:
         return self.values.setdefault(tag, {})

@@ -21,9 +21,10 @@ from workbench.core.graph.origin import explained_operation
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.names import split_key, task_of
 from workbench.core.run.crew import Crew, Hands, core_count
-from workbench.core.run.driver import StepRun, nodes_of, run_error
+from workbench.core.run.driver import StepRun, run_error
 from workbench.core.run.gate import gate
 from workbench.core.run.interrupts import interruptible
+from workbench.core.run.nodes import nodes_of
 from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container

@@ -22,6 +22,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.graph.stages import Stages
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.names import task_of
+from workbench.core.passes.hold import HOLD, hold
 from workbench.core.passes.lower import lower
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, Passes, run_passes
 from workbench.core.passes.prune import prune
@@ -50,7 +51,7 @@ class _Nothing:
 
 def check_passes(names: Sequence[str]) -> tuple[str, ...]:
     """`names` if each is a pass, else InvalidArgumentError."""
-    known = [name for name, _, _ in (*PASSES, *DEVICE_PASSES)]
+    known = [*(name for name, _, _ in (*PASSES, *DEVICE_PASSES)), HOLD[0]]
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -107,7 +108,8 @@ class Preparation:
         return Executable(name, runner, _busiest(lowered, placement, home), runner.nbytes + _OPERATION_BYTES * count)
 
     def _rewrite_shares(self, parts: Sequence[Part], stages: Stages) -> None:
-        """The device passes, on each device's share alone; all shares are recorded after each pass."""
+        """The device passes, on each device's share alone, then when what crosses is sent; all shares are recorded after
+        each."""
         found = {"partition": ("Every device gets its share; what crosses is sent and received.",
                                [(part.device, part.program) for part in parts])}
         for part in parts:
@@ -115,6 +117,12 @@ class Preparation:
                 found.setdefault(stage, (note, []))[1].append((device, program))
             passes = DEVICE_PASSES if type_of(part.device) == "CPU" else ()      # they make what only CPU libraries serve
             part.program = run_passes(part.program, self.disabled, record, passes)
+        if HOLD[0] not in self.disabled:
+            before = [part.program for part in parts]
+            for part, program in zip(parts, hold(before)):
+                part.program = program
+            if any(part.program is not program for part, program in zip(parts, before)):
+                found[HOLD[0]] = HOLD[1], [(part.device, part.program) for part in parts]
         for stage, (note, shares) in found.items():
             _record(lambda s=stage, n=note, p=shares: stages.side_by_side(s, n, p))      # type: ignore[misc]
 
