@@ -46,23 +46,28 @@ def conv3d(x: Any, kernel: Any, strides: Any = (1, 1, 1), padding: str = "valid"
     return _convolved(x, kernel, strides, padding, data_format, dilation_rate)
 
 
+def _image_steps(data_format: str | None, strides: Any) -> tuple[str, list[int]]:
+    """(the order of the axes of images, the strides along all of them)."""
+    if backend.layout(data_format) == "channels_first":
+        return "NCHW", [1, 1, *strides]
+    return "NHWC", [1, *strides, 1]
+
+
 def conv2d_transpose(x: Any, kernel: Any, output_shape: Any, strides: Any = (1, 1), padding: str = "valid",
                      data_format: str | None = None) -> Tensor:
     """The transpose of conv2d with a kernel [height, width, outputs, channels]; None as the first size is that of `x`."""
-    first = backend.layout(data_format) == "channels_first"
+    order, steps = _image_steps(data_format, strides)
     sizes = [ops.shape(x)[0], *output_shape[1:]] if output_shape[0] is None else output_shape
-    steps = [1, 1, *strides] if first else [1, *strides, 1]
-    made: Tensor = ops.conv2d_transpose(x, kernel, sizes, steps, padding.upper(), "NCHW" if first else "NHWC")
+    made: Tensor = ops.conv2d_transpose(x, kernel, sizes, steps, padding.upper(), order)
     return made
 
 
 def separable_conv2d(x: Any, depthwise_kernel: Any, pointwise_kernel: Any, strides: Any = (1, 1), padding: str = "valid",
                      data_format: str | None = None, dilation_rate: Any = (1, 1)) -> Tensor:
     """The convolution of each channel by itself, then one of single points over all."""
-    first = backend.layout(data_format) == "channels_first"
-    steps = [1, 1, *strides] if first else [1, *strides, 1]
+    order, steps = _image_steps(data_format, strides)
     made: Tensor = ops.separable_conv2d(x, depthwise_kernel, pointwise_kernel, steps, padding.upper(), list(dilation_rate),
-                                        data_format="NCHW" if first else "NHWC")
+                                        data_format=order)
     return made
 
 
