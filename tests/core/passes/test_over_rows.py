@@ -146,6 +146,7 @@ def test_a_number_repeated_along_rows_leaves_the_kernel_as_a_matrix():
 
 
 @pytest.mark.once
+@pytest.mark.named
 @pytest.mark.skipif(openmp.runtime() is None, reason="no GNU OpenMP here")
 @pytest.mark.parametrize("shape", [(1000, 601), (17, 40_001)])
 @pytest.mark.parametrize("pattern", PATTERNS)
