@@ -92,3 +92,44 @@ def test_tests_that_pages_name_exist():
              for end, name in re.findall(r"`([\w/]+\.py)::(test_\w+)`", page.read_text(encoding="utf-8"))]
     assert named
     assert [entry for entry in named if not any(path.endswith(f"/{entry[1]}") for path in defined.get(entry[2], []))] == []
+
+
+ELSEWHERE = {"docs/tf1.md", "docs/public_tests.md", "docs/oracle.md"}      # pages that list names of TensorFlow
+CODE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(\(\))?")
+FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|ts|css|md|ipynb|toml|json)|(?:[\w.-]+/)+")
+
+
+def pages() -> dict[str, set[str]]:
+    """Page -> what stands between single backticks on it, of a test its file."""
+    return {page.relative_to(ROOT).as_posix(): {text.partition("::")[0] for text in re.findall(
+        r"`([^`\n]+)`", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL))} for page in ours(".md")}
+
+
+def test_files_that_pages_name_exist():
+    files = [f"/{path.relative_to(ROOT).as_posix()}" for path in tracked()]
+    files += {f"{folder.as_posix()}/" for file in files for folder in Path(file).parents}
+    named = [(page, text) for page, texts in pages().items() for text in texts if FILE.fullmatch(text)]
+    assert len({page for page, _ in named}) > 5
+    assert [entry for entry in named if not any(file.endswith(f"/{entry[1]}") for file in files)] == []
+
+
+def test_names_of_code_on_pages_exist():
+    """A name stands in our sources, or in an example on its page; `Class.member` in a file of a class of that name."""
+    known: set[str] = set()
+    members: dict[str, set[str]] = {}
+    for path in (path for path in ours(".py", ".ts", ".css", ".toml") if path != Path(__file__)):
+        source = path.read_text(encoding="utf-8")
+        words = set(re.findall(r"\w+", source))
+        known |= words
+        for name in re.findall(r"^class (\w+)", source, re.MULTILINE):
+            members.setdefault(name, set()).update(words)
+    named = [(page, text) for page, texts in pages().items() if page not in ELSEWHERE for text in texts
+             if CODE.fullmatch(text) and not FILE.fullmatch(text)]
+    assert len({page for page, _ in named}) > 5
+    lost = []
+    for page, text in named:
+        parts = re.findall(r"\w+", text)
+        examples = re.findall(r"```.*?```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+        here = (members.get(parts[0], known) if len(parts) > 1 else known) | set(re.findall(r"\w+", "".join(examples)))
+        lost += [] if here.issuperset(parts) else [(page, text)]
+    assert lost == []
