@@ -82,7 +82,7 @@ def _event(span: Span, pid: int, tid: int, origin: float) -> dict[str, Any]:
 
 
 def _arrows(spans: list[Span], origin: float, where: dict[int, tuple[int, int]]) -> Iterator[dict[str, Any]]:
-    for number, (send, recv) in enumerate(pairs(spans), 1):
+    for number, (send, recv) in enumerate(pairs(spans).values(), 1):
         for phase, span, moment in (("s", send, send.start), ("f", recv, max(recv.end, send.start))):
             pid, tid = where[id(span)]
             event = {

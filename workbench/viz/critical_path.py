@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
 from workbench.core.trace import Span
 from workbench.viz.transfers import pairs
@@ -40,7 +41,7 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
     if not leaves:
         return []
     origin = min(s.start for s in leaves)
-    moved = {recv.message: (send, recv) for send, recv in pairs(leaves)}
+    moved = pairs(leaves)
     past = _Past(leaves)
     links: list[Link] = []
     at: Span | None = max(leaves, key=lambda s: s.end)
@@ -115,7 +116,7 @@ class _Past:
 
 def _by_end(spans: Iterable[Span]) -> tuple[list[Span], list[float]]:
     """The spans in the order in which they ended, and when."""
-    own = sorted(spans, key=lambda span: (span.end, span.start))
+    own = sorted(spans, key=attrgetter("end", "start"))
     return own, [span.end for span in own]
 
 

@@ -9,8 +9,8 @@ from workbench.core.trace import Span
 __all__ = ["covered", "pairs"]
 
 
-def pairs(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
-    """(send, recv) of each message that has both ends, by the order of sending.
+def pairs(spans: Iterable[Span]) -> dict[str, tuple[Span, Span]]:
+    """Message -> (send, recv), of each that has both ends.
 
     A message seen more than once at one end (posted and delivered) counts from its first send to its last recv.
     """
@@ -22,9 +22,7 @@ def pairs(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
                 sends[span.message] = span
             elif span.kind == "recv" and (span.message not in recvs or span.end > recvs[span.message].end):
                 recvs[span.message] = span
-    return sorted(
-        ((send, recvs[m]) for m, send in sends.items() if m in recvs), key=lambda p: (p[0].start, p[0].message)
-    )
+    return {message: (send, recvs[message]) for message, send in sends.items() if message in recvs}
 
 
 def covered(intervals: Iterable[tuple[float, float]]) -> float:

@@ -109,6 +109,7 @@ class LiveComm(BaseComm):
 
 
 _PLAIN = frozenset((str, int, bool, type(None)))
+_NUMBER = (int, float, np.number, type(None))
 
 
 @functools.cache
@@ -166,7 +167,7 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
 
 
 def _numbers(values: list[Any] | tuple[Any, ...]) -> bool:
-    return len(values) >= SHORT and all(item is None or isinstance(item, (int, float, np.number)) for item in values)
+    return len(values) >= SHORT and all(issubclass(kind, _NUMBER) for kind in set(map(type, values)))
 
 
 def _binary(values: np.ndarray, buffers: list[bytes]) -> dict[str, int]:

@@ -258,7 +258,7 @@ def _messages(spans: Sequence[Span], near: Sequence[Span]) -> list[Span]:
 
 def _arrows(spans: Sequence[Span], visible: Rows, names: Names, origin: float) -> tuple[list[list[Any]], int]:
     """The columns of the longest messages that begin or end in a visible row, and how many shorter ones there are."""
-    found = [(send, recv) for send, recv in pairs(spans)
+    found = [(send, recv) for send, recv in pairs(spans).values()
              if (send.task, "transfer") in visible or (recv.task, "transfer") in visible]
     longest = sorted(found, key=lambda pair: pair[0].start - pair[1].end)[:ARROWS]
     rows = [(visible.get((send.task, "transfer"), -1), visible.get((recv.task, "transfer"), -1), 1e3 * (send.start - origin),
