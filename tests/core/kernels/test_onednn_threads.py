@@ -190,3 +190,29 @@ def test_blas_threads_stop_looking_for_work_soon(asked: str | None) -> None:
                           env={**environment, **({"OPENBLAS_THREAD_TIMEOUT": asked} if asked else {})}, text=True,
                           check=True, capture_output=True, timeout=120)
     assert done.stdout.strip() == (asked or threads.BLAS_SPINS)
+
+
+FORKED = """
+import os, signal, sys
+import numpy as np
+import workbench as wb
+
+a, x = wb.placeholder("float32", [1000, 1000]), np.ones((1000, 1000), np.float32)
+fetch = {"fused": wb.tanh(a) * wb.exp(a), "softmax": wb.nn.softmax(a), "product": wb.matmul(a, a)}[sys.argv[1]]
+session = wb.Session()
+session.run(fetch, {a: x})
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    session.run(fetch, {a: x})
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked here")
+@pytest.mark.parametrize("work", ["fused", "softmax", "product"])
+def test_a_forked_child_computes_with_threads_of_its_own(work):
+    """The team of the parent's threads is not among what a child gets: it would wait for them for ever."""
+    subprocess.run([sys.executable, "-c", FORKED, work], check=True, timeout=300,
+                   env={**os.environ, "WB_THREADS": "2", "WB_LIBRARIES": "onednn,llvm"})

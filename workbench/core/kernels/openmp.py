@@ -3,8 +3,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 
 __all__ = ["Runtime", "runtime"]
+
+_SOFT = 1      # OpenMP's word for "end the threads, keep the settings"
 
 
 class Runtime:
@@ -18,6 +21,10 @@ class Runtime:
         self.parallel = self.library.GOMP_parallel
         self.parallel.restype = None
         self.parallel.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+        pause = getattr(self.library, "omp_pause_resource_all", None)
+        if pause is not None and hasattr(os, "register_at_fork"):
+            # NOTE: a forked child has the caller's team without its threads, and would wait for them for ever
+            os.register_at_fork(before=functools.partial(pause, _SOFT))
 
 
 @functools.cache

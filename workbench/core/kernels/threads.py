@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 from workbench.core.kernels.crowd import crowd, usable_cores
 from workbench.core.kernels.onednn_api import limit_spinning, load
+from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.places import take_places
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
@@ -104,6 +105,7 @@ def adopt_threads() -> None:
     _limit_blas(blas)
     if library is not None:
         library.openmp(chosen)
+    runtime()      # sees to it that a forked child does not wait for the team
     _adopted.threads = chosen, blas
 
 
