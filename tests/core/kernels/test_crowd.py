@@ -184,6 +184,25 @@ def test_threads_that_only_compute_are_bound_while_others_use_every_core_and_the
     assert places() == [cores, cores]
 
 
+FORKED = """
+import os
+from tests.core.kernels.test_crowd import crowd, places, threads
+
+crowd._next, crowd.cores, crowd.taken, threads._cores = float("inf"), 2, 2, lambda: 2
+threads.adopt_threads()
+if not (child := os.fork()):
+    os._exit(0)
+os.waitpid(child, 0)
+threads.adopt_threads()
+assert len(places()[1]) == 1, places()
+"""
+
+
+@pytest.mark.skipif(openmp.runtime() is None or crowds.usable_cores() < 2, reason="needs GNU OpenMP and two cores")
+def test_who_forked_binds_the_threads_that_it_gets_then() -> None:
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=120, env={**os.environ, "WB_THREADS": "0"})
+
+
 @pytest.mark.skipif(not available(), reason="needs oneDNN")
 @pytest.mark.parametrize("made", SHARED)
 def test_one_thread_gives_the_bits_that_two_give(made: Callable[[], list[wb.Tensor]], pair: None) -> None:

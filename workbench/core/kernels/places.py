@@ -20,6 +20,8 @@ __all__ = ["take_places"]
 
 _Member: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _mine = threading.local()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_mine.__dict__.clear)      # the runtime ends the caller's team: the next one is bound anew
 
 
 @functools.cache
