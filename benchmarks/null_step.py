@@ -3,12 +3,14 @@
     python -m benchmarks.null_step [scalar|sparse|dense[:WxP] ...]
 
 of W workers and P parameter servers, 2x2 where nothing is said; "table" is every cell of {1, 2, 4} x {1, 2, 4}. Ours is a
-Session on a Cluster of processes; the peer is `tf.compat.v1.train.Server` processes driven by one session. Both run the same
-program: each worker multiplies every parameter by 0.001, each parameter server adds the workers' results to it; of a sparse
-one each worker takes 32 rows of each server.
+Session on a Cluster of processes; the peers, one after the other because their processes are busy also while they wait, are
+`tf.compat.v1.train.Server` processes driven by one session, for which the bars stand, and where they are installed Ray's actors
+and torch's RPC. All compute the same: each worker multiplies every parameter by 0.001, each parameter server adds the workers'
+results to it; of a sparse one each worker takes 32 rows of each server.
 """
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
 import socket
@@ -19,23 +21,37 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import agree, compare, report
+from benchmarks.null_step_peers import PEERS
 
 SIZES = (1, 2, 4)
 KINDS = {"scalar": (4, 1 / 5, 0.3), "sparse": (1 << 30, 1 / 3, 0.3), "dense": (100_000_000, 1 / 4, 1.0)}
 """kind -> (bytes of all parameters, or of each server for "scalar"; bar for ours ÷ theirs; seconds per round)"""
 ROWS, WIDTH = 32, 256
+TENSORFLOW = "TF1 train.Server"
+
+
+def shape_of(kind: str, servers: int) -> list[int]:
+    """Of one server's parameter."""
+    nbytes = KINDS[kind][0]
+    return {"scalar": [1], "sparse": [nbytes // (4 * WIDTH * servers), WIDTH], "dense": [nbytes // (4 * servers)]}[kind]
+
+
+def rows_of(kind: str, workers: int, servers: int) -> list[list[Any]] | None:
+    """The rows that each worker takes of each server; None where they take all."""
+    if kind != "sparse":
+        return None
+    rng, (height, _) = np.random.default_rng(0), shape_of(kind, servers)
+    return [[rng.choice(height, ROWS, False) if w else np.arange(ROWS) for w in range(workers)] for _ in range(servers)]
 
 
 def model(tf: Any, kind: str, workers: int, servers: int) -> tuple[Any, Any, Any]:
     """(initialisation, a step, a parameter) in the words of TensorFlow 1.x, which `tf` speaks."""
-    nbytes = KINDS[kind][0]
-    shape = {"scalar": [1], "sparse": [nbytes // (4 * WIDTH * servers), WIDTH], "dense": [nbytes // (4 * servers)]}[kind]
-    steps, rng = [], np.random.default_rng(0)
+    shape, rows, steps = shape_of(kind, servers), rows_of(kind, workers, servers), []
     for p in range(servers):
         with tf.device(f"/job:ps/task:{p}"):
             variable = tf.get_variable(f"parameters_{p}", shape, initializer=tf.ones_initializer(), use_resource=True)
-            if kind == "sparse":
-                ids = [tf.constant(rng.choice(shape[0], ROWS, False) if w else np.arange(ROWS)) for w in range(workers)]
+            if rows is not None:
+                ids = [tf.constant(chosen) for chosen in rows[p]]
                 found = [tf.gather(variable, chosen) for chosen in ids]
             else:
                 found = [tf.identity(variable) for _ in range(workers)]
@@ -44,7 +60,7 @@ def model(tf: Any, kind: str, workers: int, servers: int) -> tuple[Any, Any, Any
             with tf.device(f"/job:worker/task:{w}"):
                 parts.append(tf.multiply(tf.identity(value), 0.001))
         with tf.device(f"/job:ps/task:{p}"):
-            if kind == "sparse":
+            if rows is not None:
                 steps += [tf.scatter_add(variable, chosen, part) for chosen, part in zip(ids, parts)]
             else:
                 steps.append(tf.assign_add(variable, tf.add_n(parts)))
@@ -105,9 +121,10 @@ def ours(kind: str, workers: int, servers: int) -> tuple[Any, Any, Any]:
     return (lambda: session.run(step)), (lambda: session.run(first)), cluster
 
 
-def title(kind: str, workers: int, servers: int) -> str:
+def title(kind: str, workers: int, servers: int, peer: str = TENSORFLOW) -> str:
     """What a cell is called; until the colon no other one is, and so is the file of its results."""
-    return f"Null step {kind} {workers}x{servers}: {workers} workers, {servers} parameter servers"
+    beside = "" if peer == TENSORFLOW else f" beside {peer}"
+    return f"Null step {kind} {workers}x{servers}{beside}: {workers} workers, {servers} parameter servers"
 
 
 def copying(nbytes: int) -> float:
@@ -121,20 +138,22 @@ def copying(nbytes: int) -> float:
     return min(times) * nbytes / part
 
 
-def cell(kind: str, workers: int, servers: int) -> None:
+def cell(kind: str, workers: int, servers: int, peer: str) -> None:
     """Both, in turns; their parameters must agree."""
     _, bar, seconds = KINDS[kind]
     run, value, cluster = ours(kind, workers, servers)
-    other_run, other_value, other_stop = theirs(kind, workers, servers)
+    other_run, other_value, other_stop = (
+        theirs(kind, workers, servers) if peer == TENSORFLOW else
+        PEERS[peer].make(shape_of(kind, servers), rows_of(kind, workers, servers), workers, servers))
     try:
-        before, other_before = value(), other_value()
+        before, other_before = value(), np.array(other_value())
         for _ in range(3):
             run()
             other_run()
-        agree(kind, value() / before, np.asarray(other_value() / other_before), 1e-4)
-        result = compare(title(kind, workers, servers), {"ours": run, "TF1 train.Server": other_run}, rounds=7,
-                         seconds=seconds, warm_up=5)
-        report(result, bar)
+        agree(kind, value() / before, np.asarray(other_value()) / other_before, 1e-4)
+        result = compare(title(kind, workers, servers, peer), {"ours": run, peer: other_run}, rounds=7, seconds=seconds,
+                         warm_up=5)
+        report(result, bar if peer == TENSORFLOW else None)
         if kind == "dense":
             best = min(result.rounds["ours"]) / copying(KINDS[kind][0] * 2 * workers)
             print(f"  ours ÷ one copy of all that travels, on one core: {best:.2f}")
@@ -149,7 +168,12 @@ def main(cells: list[str]) -> None:
     for name in cells or list(KINDS):
         kind, _, size = name.partition(":")
         workers, servers = map(int, (size or "2x2").split("x"))
-        cell(kind, workers, servers)
+        for peer in (TENSORFLOW, *(name for name, one in PEERS.items() if importlib.util.find_spec(one.module) is not None)):
+            process = multiprocessing.get_context("spawn").Process(target=cell, args=(kind, workers, servers, peer))
+            process.start()      # of its own: peers cannot be begun twice in one
+            process.join()
+            if process.exitcode:
+                raise SystemExit(process.exitcode)
 
 
 if __name__ == "__main__":
