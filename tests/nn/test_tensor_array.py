@@ -35,6 +35,14 @@ def test_tensors_become_elements():
         ROWS[:1].tolist(), ROWS[1:].tolist(), ROWS.tolist()]
 
 
+def test_identity_gives_the_array_in_loops_too():
+    def body(i, array):
+        return i + 1, array.identity().write(i, wb.fill([2], wb.cast(i, "float32"))).identity()
+
+    _, array = wb.while_loop(lambda i, _: i < 3, body, [wb.constant(0), wb.TensorArray("float32", 3, element_shape=[2])])
+    assert run([array.identity().stack()])[0].tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
 def test_dynamic_arrays_grow():
     array = wb.TensorArray("float32", 0, dynamic_size=True, element_shape=[]).write(2, 1.0)
     assert [np.asarray(f).tolist() for f in run([array.size(), array.stack()])] == [3, [0, 0, 1]]

@@ -197,7 +197,7 @@ class _Scope:
 
     def plain_call(self, op: Operation) -> None:
         d = op.definition
-        view = d.view and op.outputs[0].shape.known      # an operation that is not one may have no output
+        view = d.view and op.outputs[0].shape.known and is_array(op.outputs[0])      # one that is none may have no output
         writes = (d.ufunc is not None or d.into is not None) and all(
             t.shape.known and t.dtype.kind not in ("object", "string") for t in op.outputs)
         if view:
