@@ -130,6 +130,9 @@ def test_a_function_of_the_device_says_it_all(fresh):
         with tf.device(None), tf.device("/cpu:0"):
             assert tf.constant(1.0).op.device == "/device:CPU:0"
     spec = tf.train.ClusterSpec({"ps": ["a:1", "b:2"], "worker": ["c:3"]})
+    assert tf.train.ClusterSpec(spec.as_cluster_def()) == spec
+    sparse = tf.train.ClusterSpec({"ps": {3: "a:1"}})
+    assert tf.train.ClusterSpec(sparse.as_cluster_def()).as_dict() == {"ps": {3: "a:1"}}
     with tf.device(tf.train.replica_device_setter(cluster=spec.as_cluster_def())):
         with tf.device("/job:moon"):      # the number of a server means nothing to another job
             assert tf.Variable(1.0).op.device == "/job:moon"

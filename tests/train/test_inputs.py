@@ -203,3 +203,12 @@ def test_what_keeps_must_be_truth_values_of_a_fitting_shape():
             inputs.maybe_batch(wb.constant(1), 1, 2)
         with pytest.raises(errors.ShapeError, match="`keep_input` cannot be a vector when `enqueue_many=False`; give a scalar"):
             inputs.maybe_batch(wb.constant(1), [True], 2)
+
+
+def test_rows_of_a_sparse_tensor_of_unknown_rank_make_batches():
+    parts = wb.placeholder("int64", [None, None]), wb.placeholder("float32", [None]), wb.placeholder("int64")
+    rows = train.batch([wb.SparseTensor(*parts)], 2, enqueue_many=True)
+    filled = wb.get_collection(wb.GraphKeys.QUEUE_RUNNERS)[0].enqueue_ops[0]
+    with wb.Session() as session:
+        session.run(filled, dict(zip(parts, ([[0, 1], [1, 0]], [2.0, 3.0], [2, 2]))))
+        assert session.run(wb.sparse_tensor_to_dense(rows)).tolist() == [[0, 2], [3, 0]]

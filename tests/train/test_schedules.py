@@ -136,3 +136,24 @@ def test_averages_of_tensors_start_at_zero_which_can_be_taken_out(debias, expect
         for value, wanted in zip((2.0, 4.0), expected):
             session.run(update, {x: value})
             np.testing.assert_allclose(session.run(average.average(x)), wanted, rtol=1e-6)
+
+
+def test_averages_carry_the_variable_scope_in_force_and_all_that_is_averaged_is_restored():
+    with wb.variable_scope("model"):
+        w, fixed = wb.Variable(1.0, name="w"), wb.Variable(2.0, name="fixed", trainable=False)
+        both = wb.add(w, fixed, name="both")
+    with wb.variable_scope("slow"):
+        average = wb.train.ExponentialMovingAverage(0.5, name="mean")
+        assert average.average_name(w) == "slow/model/w/mean"
+        average.apply([w, fixed, both])
+    assert [average.average(x).op.name for x in (w, both)] == ["slow/model/w/mean", "slow/model/both/mean"]
+    found = average.variables_to_restore()
+    assert found == {"slow/model/w/mean": w, "slow/model/fixed/mean": fixed, "slow/model/both/mean": average.average(both)}
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.0, r"global_step:0 is float32\[\]: it does not have integer type"),
+                                             ([0], r"is int32\[1\].* is not scalar")])
+def test_a_global_step_is_one_whole_number(value, text):
+    wb.Variable(value, name="global_step")
+    with pytest.raises(TypeError, match=text):
+        wb.train.get_global_step()

@@ -218,3 +218,74 @@ def test_a_creator_may_wrap_a_chiefs():
     twice = value.assign(value * 2.0)
     with MonitoredSession(Wrapped()) as session:
         assert session.run(value) == 6.0
+
+
+class Losing(train.SessionRunHook):
+    """Says once, before step `at` of all, that a task was lost."""
+
+    def __init__(self, kind, at=3):
+        self.kind, self.left, self.created = kind, at, 0
+
+    def after_create_session(self, session, coord):
+        self.created += 1
+
+    def before_run(self, run_context):
+        self.left -= 1
+        if self.left == 0:
+            raise self.kind("a task was lost; wait")
+
+
+@pytest.mark.parametrize("kind", [errors.AbortedError, errors.UnavailableError])
+@pytest.mark.parametrize("saving", [False, True])
+def test_in_one_process_a_new_session_follows_a_loss_with_the_newest_checkpoint_or_initial_values(kind, saving, tmp_path):
+    step = wb.assign_add(train.get_or_create_global_step(), 1)
+    hooks = [hook := Losing(kind)]
+    if saving:
+        hooks.append(train.CheckpointSaverHook(tmp_path, save_steps=1))
+    with MonitoredSession(ChiefSessionCreator(checkpoint_dir=tmp_path if saving else None), hooks) as session:
+        found = [int(session.run(step)) for _ in range(3)]
+    assert found == ([1, 2, 3] if saving else [1, 2, 1]) and hook.created == 2
+
+
+def test_a_loss_while_initial_values_are_given_is_tried_again():
+    hook = Losing(errors.AbortedError, 1)
+    value = wb.Variable(3.0)
+    scaffold = train.Scaffold(init_fn=lambda made, session: hook.before_run(None))
+    with MonitoredSession(ChiefSessionCreator(scaffold)) as session:
+        assert session.run(value) == 3.0
+    assert hook.left == -1
+
+
+def test_a_singular_session_raises_what_it_lost():
+    value = wb.Variable(3.0)
+    with pytest.raises(errors.AbortedError, match="a task was lost"), \
+            SingularMonitoredSession([Losing(errors.AbortedError)]) as session:
+        for _ in range(3):
+            session.run(value)
+
+
+def test_closing_a_monitored_session_lets_its_hooks_end_once():
+    hook = Counted()
+    wb.Variable(3.0)
+    with train.MonitoredTrainingSession(hooks=[hook]) as session:
+        session.close()
+        session.close()
+    assert hook.ended == 1
+
+
+def test_a_session_that_is_asked_for_no_checkpoints_restores_and_saves_none(tmp_path):
+    step = wb.assign_add(train.get_or_create_global_step(), 1)
+
+    def trained(seconds):
+        with train.MonitoredTrainingSession(checkpoint_dir=tmp_path, save_checkpoint_secs=seconds) as session:
+            return int(session.run(step))
+    assert trained(0) == 1 and trained(None) == 1 and train.latest_checkpoint(tmp_path) is None
+    assert trained(600) == 1 and trained(0) == 2 and trained(0) == 2
+
+
+def test_recovering_gives_local_variables_their_values_also_without_a_checkpoint():
+    local = wb.Variable(1, trainable=False, collections=[wb.GraphKeys.LOCAL_VARIABLES])
+    manager = SessionManager(local_init_op=local.initializer, ready_op=wb.report_uninitialized_variables([local]))
+    session, restored = manager.recover_session("", saver=None, checkpoint_dir=None)
+    with session:
+        assert not restored and session.run(local) == 1

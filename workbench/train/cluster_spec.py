@@ -12,13 +12,15 @@ __all__ = ["ClusterSpec"]
 class ClusterSpec:
     """Jobs and their tasks: `{"ps": [address, …], "worker": [address, …]}`, or task number -> address for a job.
 
-    A copy of another ClusterSpec is made from it. Raises DtypeError when it is made of anything else.
+    A copy of another ClusterSpec is made from it, and one from a ClusterDef. Raises DtypeError for anything else.
     """
 
     def __init__(self, cluster: Mapping[str, Sequence[str] | Mapping[int, str]] | ClusterSpec) -> None:
         if isinstance(cluster, ClusterSpec):
             self._jobs: dict[str, dict[int, str]] = {job: dict(tasks) for job, tasks in cluster._jobs.items()}
             return
+        if hasattr(cluster, "job"):      # a ClusterDef
+            cluster = {job.name: dict(job.tasks) for job in cluster.job}
         if not isinstance(cluster, Mapping):
             raise errors.DtypeError(f"ClusterSpec: {cluster!r} is a {type(cluster).__name__}; pass a dictionary from job "
                                     "to addresses")

@@ -238,6 +238,21 @@ def test_a_local_server_is_one_process(serve):
     server.close()
 
 
+def test_sessions_that_bring_no_options_take_those_of_the_server():
+    with pytest.raises(errors.DtypeError, match=r"Server: config must be a tf\.ConfigProto, but it is 7"):
+        tf.train.Server.create_local_server(config=7)
+    server = tf.train.Server.create_local_server(config=tf.ConfigProto(allow_soft_placement=True))
+    try:
+        with wb.Graph().as_default(), tf.device("/gpu:7"):
+            where = tf.constant(3) + 4
+            with tf.Session(server.target) as session:
+                assert session.run(where) == 7
+            with pytest.raises(errors.PlacementError), tf.Session(server.target, config=tf.ConfigProto()) as session:
+                session.run(where)
+    finally:
+        server.close()
+
+
 def test_a_local_cluster_is_several_servers_of_one_process():
     workers, servers = tf.test.create_local_cluster(2, 1)
     try:

@@ -122,7 +122,8 @@ def test_values_known_while_building() -> None:
     t = x(None, 3)
     assert constant_value(ops.constant(2) * 3 + 1) == 7
     assert constant_value(t) is None and constant_value(ops.shape(t)) is None
-    assert constant_value(ops.shape(t)[1:]) is None and constant_value(ops.rank(t)) == 2
+    assert constant_value(ops.shape(t)[:1]) is None and constant_value(ops.rank(t)) == 2
+    assert constant_value(ops.shape(t)[1]) == 3 and constant_value(ops.shape(t)[0]) is None
     assert constant_value(ops.size(x(2, 3))) == 6 and constant_value(ops.random_uniform([2])) is None
     np.testing.assert_array_equal(constant_value(ops.shape(x(2, 3))), [2, 3])      # type: ignore[arg-type]
 
@@ -133,6 +134,9 @@ def test_shapes_known_while_building() -> None:
     assert constant_shape(ops.shape(t)) == [None, 3] and constant_shape(ops.stack([n, 4])) == [None, 4]
     assert constant_shape(ops.concat([ops.shape(t), [5]], 0)) == [None, 3, 5]
     assert constant_shape(ops.constant([2, -1])) == [2, None]
+    assert constant_shape(ops.shape(t)[1:]) == [3] and constant_shape(ops.shape(t)[:1]) == [None]
+    assert constant_shape(ops.stack([ops.shape(t)[0], ops.shape(t)[1] * 2])) == [None, 6]
+    assert constant_shape(ops.shape(ops.placeholder("float32"))[1:]).rank is None
     assert constant_shape(ops.cast(ops.shape(t), "int64")) == [None, 3]
     assert constant_shape(ops.placeholder("int32", [2])) == [None, None]
     assert constant_shape(ops.placeholder("int32", [None])).rank is None

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copy
 import logging
 import secrets
 import socket
@@ -17,9 +18,9 @@ from workbench.cluster.link.admission import KEY_BYTES
 from workbench.cluster.link.upgrade import Hello
 from workbench.cluster.task.program import Listener, ProgramHost
 from workbench.cluster.wire import messages as m
+from workbench.core.kernels.threads import set_threads
 from workbench.core.run.target import serving
 from workbench.core.trace import journal
-from workbench.nn.arguments import refuse
 from workbench.settings import settings
 from workbench.train.cluster_spec import ClusterSpec
 
@@ -41,6 +42,7 @@ class Server:
     seconds for a process that has not started, saying so. `join()` serves the others until the job is over.
 
     With the environment variable WB_CLUSTER_KEY, one secret in all processes, only who knows it is let in.
+    A ConfigProto `config` holds for sessions to it that bring none; its `intra_op_parallelism_threads` are this process's.
     `protocol` is "grpc" (as old programs say) or "tcp", or "tls" with the certificates that Dask's configuration names.
     InvalidArgumentError for tasks that do not exist and addresses of other machines, AlreadyExistsError for a port in use;
     a session raises InvalidArgumentError when the ClusterSpecs of two processes disagree.
@@ -48,7 +50,7 @@ class Server:
 
     def __init__(self, server_or_cluster_def: Any, job_name: str | None = None, task_index: int | None = None,
                  protocol: str | None = None, config: Any = None, start: bool = True, patience: float = 7200.0) -> None:
-        refuse("Server", "give the options to the Session", config=config)
+        self._config = _for_sessions(config)
         if protocol not in _PROTOCOLS:
             raise errors.InvalidArgumentError(f"Server: protocol is {protocol!r}; use grpc, tcp or tls")
         self.cluster = ClusterSpec(server_or_cluster_def)
@@ -100,6 +102,7 @@ class Server:
                 raise errors.FailedPreconditionError("Server: it was made with start=False; call start() first")
             if self._made is None:
                 self._made = _ProgramCluster(self._listener, self.name, self.cluster, self._scheme, self._patience)
+                self._made.session_config = self._config
             return self._made
 
     def join(self) -> None:
@@ -121,6 +124,19 @@ class Server:
             self._host.close(f"the process of {self.name} ended")
             listener.close()
             atexit.unregister(self.close)
+
+
+def _for_sessions(config: Any) -> Any:
+    """`config` without the number of threads, which the process takes now. DtypeError for what is no ConfigProto."""
+    if config is None:
+        return None
+    if not hasattr(config, "graph_options"):
+        raise errors.DtypeError(f"Server: config must be a tf.ConfigProto, but it is {config!r}")
+    if config.intra_op_parallelism_threads:
+        set_threads(config.intra_op_parallelism_threads)
+    found = copy.deepcopy(config)
+    found.intra_op_parallelism_threads = 0
+    return found
 
 
 def create_local_cluster(num_workers: int, num_ps: int, protocol: str | None = "grpc", worker_config: Any = None,
@@ -148,6 +164,7 @@ class _ProgramCluster(Cluster):
     """The tasks of a ClusterSpec as a session of one process sees them; opened when a graph first needs them."""
 
     keeps_state = True
+    session_config: Any = None      # of sessions that bring none
 
     def __init__(self, listener: Listener, name: str, spec: ClusterSpec, scheme: str, patience: float) -> None:
         named = _named(spec)

@@ -281,6 +281,9 @@ def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any
 
 
 def _known_shape_value(op: Operation) -> np.ndarray[Any, Any] | None:
+    if op.kind == "strided_slice" and op.inputs[0].op.kind == "shape":
+        part = _part_of_shape(op)
+        return None if part is None or (part < 0).any() else part
     if op.kind not in ("shape", "size", "rank"):
         return None
     shape = op.inputs[0].shape
@@ -290,6 +293,16 @@ def _known_shape_value(op: Operation) -> np.ndarray[Any, Any] | None:
     if not shape.known:
         return None
     return np.asarray(shape.static if op.kind == "shape" else shape.num_elements(), dtype)
+
+
+def _part_of_shape(op: Operation) -> np.ndarray[Any, Any] | None:
+    """What a slice reads of a tensor's shape, -1 for each length that is not known; None where the rank or the slice is not."""
+    source, *bounds = op.inputs
+    dims, values = source.op.inputs[0].shape.dims, [constant_value(t) for t in bounds]
+    if dims is None or any(value is None for value in values):
+        return None
+    lengths = np.array([-1 if d is None else d for d in dims], source.dtype.numpy)
+    return np.asarray(op.definition.reference(lengths, *values, **op.attrs))
 
 
 def constant_shape(tensor: Tensor) -> Shape:
@@ -310,6 +323,8 @@ def constant_shape(tensor: Tensor) -> Shape:
         return result
     if op.kind == "cast":
         return constant_shape(op.inputs[0])
+    if op.kind == "strided_slice" and op.inputs[0].op.kind == "shape" and (read := _part_of_shape(op)) is not None:
+        return Shape(None if d < 0 else d for d in np.atleast_1d(read).tolist())
     length = tensor.shape.dims[0] if tensor.shape.dims else None
     return Shape(None) if length is None else Shape([None] * length)
 

@@ -32,7 +32,7 @@ from workbench.core.run.metadata import StepRecorder
 from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
 from workbench.core.run.prepare import Preparation, check_passes
-from workbench.core.run.target import backend_of, passes_off, short_messages, tasks_of
+from workbench.core.run.target import backend_of, options_of, passes_off, short_messages, tasks_of
 from workbench.core.run.tuning import Tuned, tune_plans
 from workbench.core.run.where import place_of
 from workbench.core.trace import Span
@@ -72,7 +72,7 @@ class Session:
                  kernels: KernelOptions | None = None, precision: str | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
             raise errors.DtypeError(f"Session: graph must be a tf.Graph, but it is {graph!r}")
-        self.graph = graph or graphs.get_default_graph()
+        self.graph, config = graph or graphs.get_default_graph(), options_of(target, config)
         self.name = f"session_{next(self._numbers)}"
         disabled = check_passes([*disabled_passes, *passes_off(config)])
         self._timeout = (getattr(config, "operation_timeout_in_ms", 0) or 0) / 1000.0 or None

@@ -10,10 +10,23 @@ from workbench.core.kernels.threads import set_threads
 from workbench.core.names import task_of
 from workbench.core.run.local import Backend, LocalBackend
 
-__all__ = ["backend_of", "passes_off", "serving", "short_messages", "tasks_of"]
+__all__ = ["backend_of", "options_of", "passes_off", "serving", "short_messages", "tasks_of"]
 
 serving: dict[str, Any] = {}
 """The servers of this process by the addresses ("host:port") at which they listen."""
+
+
+def options_of(target: Any, config: Any) -> Any:
+    """`config`, or where it is None what the server of this process that is the target was given for its sessions."""
+    if config is not None:
+        return config
+    server = _server(target)
+    return getattr(target if server is None else server.target, "session_config", None)
+
+
+def _server(target: Any) -> Any:
+    """The server of this process that a text names, None where there is none."""
+    return serving.get(target.rpartition("://")[2]) if isinstance(target, str) else None
 
 
 def backend_of(target: Any, config: Any, devices: int) -> Backend:
@@ -32,7 +45,7 @@ def backend_of(target: Any, config: Any, devices: int) -> Backend:
         if threads:
             set_threads(threads)
         return LocalBackend({"CPU": devices, **counts}, limits=getattr(config, "device_memory_limit", None), together=together)
-    if isinstance(target, str) and (server := serving.get(target.rpartition("://")[2])) is not None:
+    if (server := _server(target)) is not None:
         target = server.target
     made = getattr(target, "backend", None)
     if made is None:

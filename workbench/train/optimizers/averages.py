@@ -11,7 +11,16 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.moving import assign_moving_average
-from workbench.nn.variables import GraphKeys, Variable, global_variables, group, near, trainable_variables
+from workbench.nn.scopes import get_variable_scope
+from workbench.nn.variables import (
+    GraphKeys,
+    Variable,
+    get_collection,
+    global_variables,
+    group,
+    near,
+    trainable_variables,
+)
 
 __all__ = ["ExponentialMovingAverage", "assign_moving_average", "weighted_moving_average"]
 
@@ -28,7 +37,7 @@ class ExponentialMovingAverage:
                  name: str = "ExponentialMovingAverage") -> None:
         if not 0 <= decay <= 1:
             raise errors.InvalidArgumentError(f"ExponentialMovingAverage: decay is {decay}; use a decay from 0 to 1")
-        self._decay, self._num_updates, self._name, self._debias = decay, num_updates, name, zero_debias
+        self._decay, self._num_updates, self._name, self._zero_debias = decay, num_updates, name, zero_debias
         self._averages: dict[Any, Variable] = {}
         self._sums: dict[Any, tuple[Variable, Variable]] = {}      # tensor -> its average from zero, updates so far
 
@@ -48,14 +57,14 @@ class ExponentialMovingAverage:
     def _shadow(self, var: Any) -> None:
         if var in self._averages:
             return
-        title, start = f"{var.op.name}/{self._name}", getattr(var, "initial_value", None)
+        title, start = self.average_name(var), getattr(var, "initial_value", None)
         with root_graph().name_scope(None), near(var):
             if isinstance(var, Tensor):      # not fully known: ShapeError
                 start = np.zeros(var.shape.static, var.dtype.numpy)
             else:
                 root_graph().add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)      # what is averaged, not the average
             self._averages[var] = Variable(start, trainable=False, name=title)
-            if self._debias and isinstance(var, Tensor):
+            if self._zero_debias and isinstance(var, Tensor):
                 self._sums[var] = (Variable(start, trainable=False, name=f"{title}/biased"),
                                    Variable(0.0, trainable=False, name=f"{title}/local_step", dtype=var.dtype))
 
@@ -77,15 +86,16 @@ class ExponentialMovingAverage:
         return self._averages.get(var)
 
     def average_name(self, var: Any) -> str:
-        """The name of that variable, without ":0"."""
-        found = self._averages.get(var)
-        return found.op.name if found is not None else f"{var.op.name}/{self._name}"
+        """The name of that variable, without ":0": before apply() the one that it would get in the variable scope in force."""
+        found, scope = self._averages.get(var), get_variable_scope().name
+        return found.op.name if found is not None else f"{scope and scope + '/'}{var.op.name}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
         """Names in a checkpoint -> variables, for a Saver that loads averages in the place of the variables."""
-        averaged = list(trainable_variables() if moving_avg_variables is None else moving_avg_variables)
-        rest = [v for v in global_variables() if v not in averaged and v not in self._averages.values()]
-        return {**{self.average_name(v): v for v in averaged}, **{v.op.name: v for v in rest}}
+        averaged = list([*trainable_variables(), *get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES)]
+                        if moving_avg_variables is None else moving_avg_variables)
+        found = {self.average_name(v): v for v in averaged}
+        return {**{v.op.name: v for v in global_variables() if v not in averaged}, **found}
 
 
 def weighted_moving_average(value: Any, decay: Any, weight: Any, truediv: bool = True, collections: Any = None,

@@ -23,13 +23,17 @@ __all__ = [
 # the global step
 
 def get_global_step(graph: Graph | None = None) -> Variable | None:
-    """The variable that counts updates, None when there is none."""
+    """The variable that counts updates, None when there is none; DtypeError for one that is no whole number."""
     graph = root_graph(graph)
-    found = graph.get_collection(GraphKeys.GLOBAL_STEP)
-    if found:
-        return found[0]
-    named = [v for v in graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if v.name == "global_step:0"]
-    return named[0] if named else None
+    found = graph.get_collection(GraphKeys.GLOBAL_STEP) or [
+        v for v in graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if v.name == "global_step:0"]
+    if not found:
+        return None
+    if not found[0].dtype.is_integer or found[0].shape.rank:
+        raise errors.DtypeError(f"get_global_step: {found[0].name} is {found[0].dtype.name}{found[0].shape}: it does not have "
+                                "integer type or is not scalar; make an int64 scalar")
+    step: Variable = found[0]
+    return step
 
 
 def create_global_step(graph: Graph | None = None) -> Variable:

@@ -167,6 +167,9 @@ class SingularMonitoredSession(MonitoredSession):
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
         super().__init__(creator, hooks, stop_grace_period_secs)
 
+    def _can_recover(self) -> bool:
+        return False
+
     def raw_session(self) -> Session:
         """The session, without hooks."""
         return self._session
@@ -233,7 +236,8 @@ class SessionManager:
         wait = max_wait_secs if wait_for_checkpoint and checkpoint_dir is not None else 0.0
         found = wait_until(lambda: self._restored(session, saver, checkpoint_dir, checkpoint_filename_with_path), wait,
                            min(self._pause, 0.1), what=f"for a checkpoint in {checkpoint_dir}")
-        return session, found and not self._not_ready(session)[1]
+        left = self._not_ready(session)[1]      # which initialises what is local, also where nothing was restored
+        return session, found and not left
 
     def wait_for_session(self, master: Any, config: Any = None, max_wait_secs: float = float("inf")) -> Session:
         """A session on a model that another process initialises. DeadlineExceededError where that takes too long."""

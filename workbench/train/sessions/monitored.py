@@ -12,11 +12,13 @@ from workbench import errors
 from workbench.core import trace
 from workbench.core.run.session import Session
 from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, report_uninitialized_variables
-from workbench.train.config import RunMetadata, RunOptions
 from workbench.train.optimizers.schedules import get_global_step
 from workbench.train.patience import wait_until
 from workbench.train.saving import summary
+from workbench.train.saving.checkpoints import Checkpointer
+from workbench.train.saving.intervals import Interval
 from workbench.train.saving.saver import Saver
+from workbench.train.sessions.asked import add_feeds, checked, traced
 from workbench.train.sessions.coordinator import Coordinator, start_queue_runners
 from workbench.train.sessions.hooks import (
     CheckpointSaverHook,
@@ -63,7 +65,9 @@ class MonitoredTrainingSession:
     `log_step_count_steps` also how many steps a second makes. When a task of a cluster is lost, the chief
     opens the cluster's tasks anew on the Dask workers that are left, restores the newest checkpoint that is whole and runs
     the step again; without a `checkpoint_dir` there is nothing to go on from and the error is raised. A loss before the
-    session is made is no exception: where there is no checkpoint yet it begins anew with initial values.
+    session is made is no exception: where there is no checkpoint yet it begins anew with initial values. In a process of its
+    own AbortedError and UnavailableError, of hooks and operations, are followed by a new session with the newest checkpoint or
+    else initial values. Nothing is saved where no interval is given.
     DeadlineExceededError when the chief's variables have no values within `max_wait_secs`.
     """
     _writer: summary.FileWriter | None = None
@@ -83,15 +87,14 @@ class MonitoredTrainingSession:
         if self._saver is not None:
             self._saver.build()
         self._service: CheckpointSaverHook | None = None
-        self._restore_from = restore_from
+        self._opening, self._anew, self._closed, self._restore_from = (master, config), 0, False, restore_from
         self._hooks = [*(hooks or ()), *((chief_only_hooks or ()) if is_chief else ())]
         if is_chief and checkpoint_dir is not None:
             self._hooks += self._services(save_checkpoint_secs, save_checkpoint_steps)
             self._hooks += self._reports(save_summaries_steps, save_summaries_secs, log_step_count_steps)
         for hook in self._hooks:
             hook.begin()
-        self._checkpoints = self._service.checkpoints if self._service is not None else None
-        self._recovery = Recovery(led=not is_chief)
+        self._checkpoints = self._service.checkpoints if self._service is not None else self._restoring()
         self._counter = get_global_step()
         self._number: int | None = None      # the next step's, once somebody asked for it
         made = self._scaffold
@@ -100,13 +103,14 @@ class MonitoredTrainingSession:
         self._local_init = local_init(made)
         self._missing = report_uninitialized_variables(global_variables()) if missing is None else missing
         self._session = self._opened(master, config)
+        self._recovery = Recovery(led=not is_chief, alone=self._cluster() is None)
         self._coord, self._stop = Coordinator(), False
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         try:
             self._follow(Reopened(self._candidates()))
         except BaseException:
-            self.close()
+            self._close()
             raise
 
     def _services(self, seconds: Any, steps: int | None) -> list[SessionRunHook]:
@@ -115,10 +119,15 @@ class MonitoredTrainingSession:
         if given is not None and not seconds and not steps:      # who asks for no other interval has a hook of his own
             self._service = given
             return []
-        if self._saver is None:
+        if self._saver is None or not (seconds or steps):      # nothing is saved that nobody asked for
             return []
         self._service = CheckpointSaverHook(self._folder, None if steps else seconds, steps, self._saver)
         return [self._service]
+
+    def _restoring(self) -> Checkpointer | None:
+        """What restores the checkpoints of a folder to which this session saves none."""
+        found = self._chief and self._folder is not None and self._saver is not None
+        return Checkpointer(f"{self._folder}/model.ckpt", self._saver, Interval(None)) if found else None
 
     def _reports(self, steps: int | None, seconds: float | None, count: int | None) -> list[SessionRunHook]:
         """What the chief writes besides: summaries, and how fast steps are."""
@@ -209,11 +218,10 @@ class MonitoredTrainingSession:
     @contextlib.contextmanager
     def _tries(self) -> Iterator[contextlib.AbstractContextManager[Any]]:
         """What each try of a step stands in: where the chief restores nothing, the parameter servers count it once."""
-        if self._chief or not self._can_recover():
+        if self._chief or self._cluster() is None or not self._can_recover():
             yield contextlib.nullcontext()
             return
-        backend: Any = self._session.backend
-        tries = backend.cluster.tries()
+        tries = self._cluster().tries()
         try:
             yield tries
         finally:
@@ -237,12 +245,12 @@ class MonitoredTrainingSession:
              tries: contextlib.AbstractContextManager[Any]) -> Any:
         context = SessionRunContext(asked, self._session)
         wanted = {number: args for number, hook in enumerate(self._hooks)
-                  if (args := _checked(hook, hook.before_run(context))) is not None}
+                  if (args := checked(hook, hook.before_run(context))) is not None}
         feeds = dict(asked.feed_dict or {})
         for number, args in wanted.items():
-            _add_feeds(feeds, args.feed_dict or {}, self._hooks[number])
+            add_feeds(feeds, args.feed_dict or {}, self._hooks[number])
         extra = {number: [] if args.fetches is None else args.fetches for number, args in wanted.items()}
-        options, run_metadata = _traced([args.options for args in wanted.values()], options, run_metadata)
+        options, run_metadata = traced([args.options for args in wanted.values()], options, run_metadata)
         with tries:
             values, more = self._session.run([asked.fetches, extra], feeds, options, run_metadata)
         if self._number is not None:
@@ -269,8 +277,14 @@ class MonitoredTrainingSession:
                 pass
         return None
 
+    def _cluster(self) -> Any:
+        """The cluster that the session's tasks are in, None where this process is alone."""
+        return getattr(self._session.backend, "cluster", None)
+
     def _can_recover(self) -> bool:
-        cluster = getattr(self._session.backend, "cluster", None)
+        cluster = self._cluster()
+        if cluster is None:      # another session takes the place of this one
+            return True
         if not self._chief:      # the chief recovers what both see; a cluster of its own, this one reconnects to
             return getattr(cluster, "keeps_state", False)
         return hasattr(cluster, "recover") and (not self._recovery.begun or bool(self._candidates()))
@@ -280,7 +294,7 @@ class MonitoredTrainingSession:
         return tuple(self._checkpoints.candidates()) if self._checkpoints is not None else ()
 
     def _generation(self) -> int:
-        return getattr(getattr(self._session.backend, "cluster", None), "generation", 0)
+        return self._anew if self._cluster() is None else getattr(self._cluster(), "generation", 0)
 
     def _recover(self, generation: int, loss: errors.Error) -> None:
         """Bring training back after a loss, unless another thread has done so since."""
@@ -329,8 +343,13 @@ class MonitoredTrainingSession:
         self._stop_threads()
         if self._checkpoints is not None:
             self._checkpoints.drop()
-        backend: Any = self._session.backend
-        backend.cluster.recover(empty=self._chief)
+        if self._cluster() is None:
+            with contextlib.suppress(errors.Error):      # of a session that is lost already
+                self._session.close()
+            self._session = self._opened(*self._opening)
+            self._anew += 1
+        else:
+            self._cluster().recover(empty=self._chief)
         self._coord.clear_stop()
         return Reopened(self._candidates())
 
@@ -344,7 +363,17 @@ class MonitoredTrainingSession:
         return self._stop or (self._coord.should_stop() and self._lost_in_a_thread() is None)
 
     def close(self) -> None:
-        """Stop the threads and close the session; closing twice is fine."""
+        """Let the hooks end, stop the threads and close the session; closing twice is fine."""
+        if self._closed:
+            return
+        try:
+            for hook in self._hooks:
+                hook.end(self._session)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        self._closed = True
         self._coord.request_stop()
         self._coord.join(self._threads, self._grace, ignore_live_threads=True)
         self._session.close()
@@ -356,35 +385,8 @@ class MonitoredTrainingSession:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         clean = kind is None or issubclass(kind, (errors.OutOfRangeError, StopIteration))
-        try:
-            if clean:
-                for hook in self._hooks:
-                    hook.end(self._session)
-        finally:
+        if clean:
             self.close()
+        elif not self._closed:
+            self._close()
         return clean and kind is not None
-
-
-def _traced(asked: Sequence[Any], options: Any, metadata: Any) -> tuple[Any, Any]:
-    """The options of a step that somebody wants traced or in time, and what takes its trace: the most that was asked for."""
-    given = [o for o in (*asked, options) if o is not None]
-    if len(given) > (options is not None):
-        options = RunOptions(trace_level=max(o.trace_level for o in given), timeout_in_ms=max(o.timeout_in_ms for o in given))
-    if metadata is None and options is not None and options.trace_level:
-        metadata = RunMetadata()
-    return options, metadata
-
-
-def _checked(hook: SessionRunHook, args: Any) -> SessionRunArgs | None:
-    if args is not None and not isinstance(args, SessionRunArgs):
-        raise errors.InvalidArgumentError(f"{type(hook).__name__}.before_run: it returned a {type(args).__name__}; return "
-                                          "SessionRunArgs(fetches, feed_dict) or None")
-    return args
-
-
-def _add_feeds(feeds: dict[Any, Any], more: Any, hook: SessionRunHook) -> None:
-    for tensor, value in more.items():
-        if tensor in feeds:
-            raise errors.InvalidArgumentError(f"{type(hook).__name__}.before_run: it feeds {tensor.name!r}, which is fed "
-                                              "already; feed a tensor once")
-        feeds[tensor] = value

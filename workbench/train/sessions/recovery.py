@@ -93,11 +93,12 @@ class Recovery:
     """Decides what follows a loss. Losses while training is brought back begin it anew, at most so many in a row.
 
     A checkpoint that proves damaged is passed over for the one before it. Where there is none training begins with initial
-    values, also after a loss before it had begun; later they would undo what was trained. One that is `led` restores nothing
-    itself.
+    values, also after a loss before it had begun; later they would undo what was trained, which only one that trains
+    `alone` begins again, as in TensorFlow. One that is `led` restores nothing itself.
     """
 
     led: bool = False
+    alone: bool = False
     attempts: int = _ATTEMPTS
     begun: bool = False                                      # there was something to train once
     losses: int = 0                                          # in a row
@@ -129,7 +130,7 @@ class Recovery:
     def _restore(self, problem: errors.Error | None) -> Action:
         if self.left:
             return Restore(self.left.pop(0))
-        if not self.begun:
+        if not self.begun or (self.alone and problem is None):
             return Begin()
         why = problem or self.loss or errors.NotFoundError("recovery: there is no checkpoint")
         why.add_note("no checkpoint is left to go on from")
