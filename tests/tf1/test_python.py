@@ -4,13 +4,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from workbench.tf1.python.layers import utils
 
 import workbench.tf1 as tf
 from workbench.tf1.python.client import device_lib, timeline
 from workbench.tf1.python.framework import constant_op, dtypes, function, ops, tensor_shape, tensor_util
 from workbench.tf1.python.ops import array_ops, control_flow_ops, data_flow_ops, math_ops, nn_ops, rnn_cell, variable_scope
 from workbench.tf1.python.platform import flags, gfile, googletest, tf_logging
-from workbench.tf1.python.training import moving_averages, saver
+from workbench.tf1.python.training import moving_averages, saver, slot_creator, training_ops
 from workbench.tf1.python.util import nest
 
 
@@ -68,3 +69,29 @@ def test_moving_averages_with_and_without_the_start_at_zero():
         assert session.run(steps, {value: 4.0}) == pytest.approx([0.58, (0.9 * 2 + 4) / 1.9])
         assert session.run(weighted, {value: 3.0}) == pytest.approx(3.0)
     assert [v.op.name for v in tf.global_variables()[2:4]] == ["fresh/biased", "fresh/local_step"]
+
+
+def test_arguments_of_layers_and_the_lengths_that_follow_from_them():
+    assert [utils.convert_data_format("channels_first", rank) for rank in (3, 4, 5)] == ["NCW", "NCHW", "NCDHW"]
+    assert [utils.convert_data_format("Channels_Last", rank) for rank in (3, 4, 5)] == ["NWC", "NHWC", "NDHWC"]
+    assert utils.normalize_tuple(2, 3, "strides") == (2, 2, 2) and utils.normalize_tuple([1, 2], 2, "strides") == (1, 2)
+    assert (utils.normalize_padding("SAME"), utils.normalize_data_format("CHANNELS_FIRST")) == ("same", "channels_first")
+    assert [utils.conv_output_length(7, 3, padding, 2, 2) for padding in ("valid", "same", "full")] == [2, 4, 6]
+    assert [utils.conv_input_length(4, 3, padding, 2) for padding in ("valid", "same", "full")] == [9, 7, 5]
+    assert [utils.deconv_output_length(4, 3, padding, 2) for padding in ("valid", "same", "full")] == [9, 8, 5]
+    assert utils.conv_output_length(None, 3, "same", 1) is utils.deconv_output_length(None, 3, "same", 1) is None
+    assert utils.conv_input_length(None, 3, "same", 1) is None
+    for call in (lambda: utils.normalize_tuple([1, "x"], 2, "strides"), lambda: utils.normalize_tuple(None, 2, "strides"),
+                 lambda: utils.normalize_padding("full"), lambda: utils.convert_data_format("channels_last", 2),
+                 lambda: utils.conv_output_length(4, 2, "round", 1)):
+        with pytest.raises(ValueError, match="layers: "):
+            call()
+
+
+def test_rules_of_optimizers_take_variables():
+    w, slot = tf.Variable([1.0, 2.0], name="w"), slot_creator.create_zeros_slot(tf.Variable([0.0, 0.0], name="x"), "slot")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(training_ops.apply_momentum(w, slot, 0.5, [1.0, 2.0], 0.9, use_locking=True)).tolist() == [0.5, 1.0]
+        assert session.run(training_ops.sparse_apply_gradient_descent(w, 0.5, [2.0], [1])).tolist() == [0.5, 0.0]
+        assert session.run(slot).tolist() == [1.0, 2.0]

@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.train.optimizers import slots
 from workbench.train.optimizers.optimizer import Optimizer
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -227,3 +228,86 @@ def test_mistakes_are_named(build: Any, text: str):
 def test_without_variables_there_is_nothing_to_optimize():
     with pytest.raises(errors.InvalidArgumentError, match="there are 0 variables to optimize; make one with"):
         wb.train.AdamOptimizer().minimize(wb.constant(1.0))
+
+
+class Largest(Optimizer):
+    """Descent divided by the largest gradient so far, as programs of the time write an optimizer."""
+
+    def __init__(self, learning_rate: float = 0.5, use_locking: bool = False, name: str = "Largest") -> None:
+        super().__init__(use_locking, name)
+        self._lr, self.seen = learning_rate, list[Any]()
+
+    def _prepare(self) -> None:
+        self._lr_t = wb.convert_to_tensor(self._lr, name="learning_rate")
+
+    def _create_slots(self, var_list: Any) -> None:
+        for v in var_list:
+            self._zeros_slot(v, "most", self._name)
+            self._get_or_make_slot(v, wb.ones_like(v.initialized_value()), "count", "steps")
+            self._get_or_make_slot_with_initializer(v, wb.constant_initializer(2.0), [1], "float32", "two", "two")
+
+    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+        most = self.get_slot(handle, "most")
+        now = most.assign(wb.maximum(most, wb.abs(grad)))
+        counted = self.get_slot(handle, "count").assign_add(wb.ones_like(grad), use_locking=self._use_locking)
+        return wb.group(handle.assign_sub(self._lr_t * grad / now), counted)
+
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        self.seen.append((grad.indices, grad.values))
+        return wb.scatter_sub(var, grad.indices, grad.values)
+
+    def _finish(self, update_ops: Any, name_scope: str) -> Any:
+        with wb.control_dependencies(update_ops):
+            return wb.group(wb.assign_add(self.done, 1), *update_ops, name=name_scope)
+
+
+def test_an_optimizer_of_a_program_makes_its_state_prepares_and_finishes_a_step():
+    w, rows = wb.Variable([1.0, -4.0], name="w"), wb.Variable([[1.0], [2.0], [3.0]], name="rows")
+    step = wb.train.get_or_create_global_step()
+    optimizer = Largest()
+    optimizer.done = wb.Variable(0)      # type: ignore[attr-defined]
+    train = optimizer.minimize(wb.reduce_sum(w * w) + wb.reduce_sum(wb.gather(rows, [2, 0, 2])), step)
+    assert train.name == "Largest" and optimizer.get_slot_names() == ["count", "most", "two"]
+    assert optimizer.get_slot(w, "count").op.name == "w/steps" and optimizer.get_slot(w, "most").op.name == "w/Largest"
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(train)
+        assert session.run([w, rows]) == [pytest.approx([0.5, -3.5]), pytest.approx(np.array([[0.0], [2.0], [1.0]]))]
+        assert session.run([step, optimizer.done]) == [1, 1]      # type: ignore[attr-defined]
+        assert session.run(optimizer.get_slot(w, "two")).tolist() == [2.0]
+        assert session.run(optimizer.get_slot(w, "count")).tolist() == [2.0, 2.0]
+        ((indices, values),) = session.run(optimizer.seen)
+        assert dict(zip(indices.tolist(), values[:, 0].tolist())) == {2: 2.0, 0: 1.0}
+
+
+def test_state_of_optimizers_is_named_by_the_scopes_in_force_as_tensorflow_names_it():
+    w = wb.Variable([1.0], name="w")
+    with wb.name_scope("names"):
+        wb.train.AdamOptimizer().minimize(w * w)
+    with wb.variable_scope("both"):
+        adam = wb.train.AdamOptimizer()
+        adam.minimize(w * w)
+        wb.train.MomentumOptimizer(0.1, 0.9).minimize(w * w)
+    assert [v.op.name for v in wb.global_variables()] == [
+        "w", "names/beta1_power", "names/beta2_power", "w/Adam", "w/Adam_1", "both/beta1_power", "both/beta2_power",
+        "both/w/Adam", "both/w/Adam_1", "both/w/Momentum"]
+    assert [v.op.name for v in adam._get_beta_accumulators() or ()] == ["both/beta1_power", "both/beta2_power"]
+
+
+def test_slots_stand_beside_variables_and_tensors():
+    with wb.variable_scope("scope"):
+        w = wb.Variable([1.0, 2.5], name="w")
+        beside = slots.create_slot(w, w.initialized_value(), "slot")
+    x = wb.placeholder("float64", name="x")
+    zeros = slots.create_zeros_slot(w, "zeros", "float64")
+    made = slots.create_slot_with_initializer(wb.constant(1.0, name="c"), wb.constant_initializer(3.0), wb.TensorShape([2]),
+                                              "float32", "made", colocate_with_primary=False)
+    assert [v.op.name for v in (beside, zeros, made)] == ["scope/scope/w/slot", "scope/w/zeros", "c/made"]
+    assert not {beside, zeros, made} & set(wb.trainable_variables())
+    unknown = slots.create_zeros_slot(x, "unknown")
+    with wb.Session() as session:
+        session.run([v.initializer for v in (w, zeros, made)])
+        session.run(beside.initializer)
+        session.run(unknown.initializer, {x: [[1.0]]})
+        assert session.run([beside, zeros, made, unknown])[1].dtype == np.float64
+        assert [v.tolist() for v in session.run([beside, zeros, made, unknown])] == [[1.0, 2.5], [0, 0], [3, 3], [[0]]]

@@ -10,6 +10,7 @@ from workbench import errors
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
+from workbench.nn.batch_layout import Layout
 from workbench.nn.initializers import Ones, Zeros
 from workbench.nn.renorm import Renorm
 from workbench.nn.scopes import get_variable, variable_scope
@@ -208,58 +209,60 @@ def _when(training: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) 
     return then() if training else otherwise()
 
 
-def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True,
-                        scale: bool = True, beta_initializer: Any = None, gamma_initializer: Any = None,
+def batch_normalization(inputs: Any, axis: int | Sequence[int] = -1, momentum: float = 0.99, epsilon: float = 1e-3,
+                        center: bool = True, scale: bool = True, beta_initializer: Any = None, gamma_initializer: Any = None,
                         moving_mean_initializer: Any = None, moving_variance_initializer: Any = None,
                         beta_regularizer: Any = None, gamma_regularizer: Any = None, beta_constraint: Any = None,
                         gamma_constraint: Any = None, training: Any = False, trainable: bool = True, name: str | None = None,
                         reuse: Any = None, renorm: bool = False, renorm_clipping: Any = None, renorm_momentum: float = 0.99,
-                        fused: bool | None = None) -> Tensor:
-    """gamma · (x - mean) / √(variance + epsilon) + beta for each index of `axis`; the shape and the float dtype stay.
+                        fused: bool | None = None, virtual_batch_size: int | None = None, adjustment: Any = None) -> Tensor:
+    """gamma · (x - mean) / √(variance + epsilon) + beta for each index of `axis`, of several together for a list.
 
-    While `training` (a bool or bool tensor) mean and variance are those of the batch, else moving averages, whose
-    updates are in the collection UPDATE_OPS: make the training step depend on them. Variables `gamma`, `beta`,
-    `moving_mean` and `moving_variance` [length of the axis]. Of images (rank 4, axis 1 or 3) the variance of n - 1 is
-    kept, as TensorFlow's kernel of all steps at once computes it, unless `fused` is false. With `renorm`, what moving
-    averages of momentum `renorm_momentum` would have made of the batch is used in training too, as far as
-    `renorm_clipping` {"rmin", "rmax", "dmax"} lets. Raises ShapeError where that length is unknown. Source: Ioffe &
-    Szegedy 2015, Ioffe 2017.
+    While `training` (a bool or bool tensor) mean and variance are those of the batch, of each `virtual_batch_size` examples
+    where that is given, else moving averages, whose updates are in the collection UPDATE_OPS: make the training step depend
+    on them. Variables `gamma`, `beta`, `moving_mean` and `moving_variance` [length of the axis], see Layout for others. Of
+    images (rank 4, axis 1 or 3) the variance of n - 1 is kept, as TensorFlow's kernel of all steps at once computes it, unless
+    `fused` is false. With `renorm`, what moving averages of momentum `renorm_momentum` would have made of the batch is used in
+    training too, as far as `renorm_clipping` {"rmin", "rmax", "dmax"} lets; (scale, bias) = `adjustment`(shape of x) come
+    before gamma and beta in training. Source: Ioffe & Szegedy 2015, Ioffe 2017.
     """
-    x = convert(inputs)
-    rank = x.shape.rank or 0
-    axis %= max(rank, 1)
-    depth = x.shape.as_list()[axis]
-    if depth is None:
-        raise errors.ShapeError(f"batch_normalization: inputs {x.name} has shape {x.shape}; axis {axis} must be "
-                                "known: set_shape it")
+    layout = Layout(inputs, axis, virtual_batch_size)
+    if adjustment is not None and virtual_batch_size is not None:
+        raise errors.InvalidArgumentError("batch_normalization: with virtual_batch_size adjustment cannot be specified")
+    x = layout.x
     with variable_scope(name, "batch_normalization", reuse=reuse):
         def vector(title: str, initializer: Any, trained: bool, regularizer: Any = None, constraint: Any = None) -> Variable:
-            return get_variable(title, [depth], x.dtype, initializer, regularizer, trained, constraint=constraint)
-        gamma = beta = None
-        if scale:
-            gamma = vector("gamma", gamma_initializer or Ones(), trainable, gamma_regularizer, gamma_constraint)
-        if center:
-            beta = vector("beta", beta_initializer or Zeros(), trainable, beta_regularizer, beta_constraint)
-        mean = vector("moving_mean", moving_mean_initializer or Zeros(), False)
-        variance = vector("moving_variance", moving_variance_initializer or Ones(), False)
-        at_once = (fused is None or bool(fused)) and rank == 4 and axis in (1, 3) and not renorm
-        again = Renorm(depth, x.dtype, renorm_clipping, renorm_momentum, epsilon) if renorm else None
-        used = _moments(x, axis, mean, variance, momentum, training, at_once, again)
-        return normalized(x, axis, epsilon, *used, beta, gamma)
+            return get_variable(title, layout.shape, x.dtype, initializer, regularizer, trained, constraint=constraint)
+        gamma = vector("gamma", gamma_initializer or Ones(), trainable, gamma_regularizer, gamma_constraint) if scale else None
+        beta = vector("beta", beta_initializer or Zeros(), trainable, beta_regularizer, beta_constraint) if center else None
+        moving = (vector("moving_mean", moving_mean_initializer or Zeros(), False),
+                  vector("moving_variance", moving_variance_initializer or Ones(), False))
+        at_once = (fused is None or bool(fused)) and layout.alone and x.shape.rank == 4 and layout.axes[0] in (1, 3) and (
+            not renorm and adjustment is None)
+        again = Renorm(layout.shape, x.dtype, renorm_clipping, renorm_momentum, epsilon) if renorm else None
+        mean, variance, correction = _moments(layout, moving, momentum, training, at_once, again)
+        return layout.back(normalized(layout, epsilon, mean, variance, [_adjusted(adjustment, x, training), correction], beta,
+                                      gamma))
 
 
-def normalized(x: Tensor, axis: int, epsilon: float, mean: Any, variance: Any, correction: Any, beta: Any,
+def normalized(layout: Layout, epsilon: float, mean: Any, variance: Any, corrections: Sequence[Any], beta: Any,
                gamma: Any) -> Tensor:
-    """gamma · ((x - mean) / √(variance + epsilon) · r + d) + beta along `axis`, where the correction is (r, d) or None."""
-    if correction is not None:
-        factor, shift = correction
-        beta = shift * (1.0 if gamma is None else convert(gamma)) + (0.0 if beta is None else convert(beta))
-        gamma = factor * (1.0 if gamma is None else convert(gamma))
-    rank = x.shape.rank or 0
-    view = [-1 if i == axis else 1 for i in range(rank)]
-    shaped = [None if t is None else (convert(t) if axis == rank - 1 else ops.reshape(convert(t), view))
-              for t in (mean, variance, beta, gamma)]
-    return ops.batch_normalization(x, *shaped, epsilon)
+    """gamma · ((x - mean) / √(variance + epsilon) · r + d) + beta, where a correction, the last first, is (r, d) or None."""
+    beta, gamma = layout.seen(beta), layout.seen(gamma)
+    for correction in corrections:
+        if correction is not None:
+            factor, shift = (layout.seen(part) for part in correction)
+            beta = shift * (1.0 if gamma is None else gamma) + (0.0 if beta is None else beta)
+            gamma = factor * (1.0 if gamma is None else gamma)
+    return ops.batch_normalization(layout.x, layout.seen(mean), layout.seen(variance), beta, gamma, epsilon)
+
+
+def _adjusted(adjustment: Any, x: Tensor, training: Any) -> Any:
+    """(scale, bias) that training adjusts x by, None without any."""
+    if adjustment is None or training is False:
+        return None
+    given = [convert(part, x.dtype) for part in adjustment(ops.shape(x))]
+    return _when(training, lambda: given, lambda: [ops.ones_like(given[0]), ops.zeros_like(given[1])])
 
 
 def renormalized(again: Renorm | None, training: Any, used: Any, kept: Any) -> tuple[Any, Any]:
@@ -269,18 +272,20 @@ def renormalized(again: Renorm | None, training: Any, used: Any, kept: Any) -> t
     return _when(training, lambda: again.corrected(*used), lambda: (again.nothing(), tuple(kept)))
 
 
-def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum: float, training: Any, at_once: bool,
+def _moments(layout: Layout, moving: tuple[Variable, Variable], momentum: float, training: Any, at_once: bool,
              again: Renorm | None) -> tuple[Any, Any, Any]:
     """(mean, variance, correction) to normalize by; the updates of the moving ones go to UPDATE_OPS."""
+    mean, variance = moving
+
     def batch() -> Any:
-        found = ops.moments(x, [i for i in range(x.shape.rank or 0) if i != axis])
-        return (*found, unbiased(found[1], x) if at_once else found[1])
+        found = layout.moments()
+        return (*found, unbiased(found[1], layout.x) if at_once else found[1])
     *used, kept = _when(training, batch, lambda: (mean.value(), variance.value(), variance.value()))
     correction, taken = renormalized(again, training, used, (used[0], kept))
     if isinstance(training, (Tensor, Variable)) or training:
         factor = 1 - momentum
-        for moving, now in zip((mean, variance), taken):
-            step = moving.assign_sub((moving.value() - ops.stop_gradient(now)) * factor)
+        for average, now in zip(moving, taken):
+            step = average.assign_sub((average.value() - ops.stop_gradient(layout.taken(now))) * factor)
             root_graph().add_to_collection(GraphKeys.UPDATE_OPS, step.op)
     return *used, correction
 

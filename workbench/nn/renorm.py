@@ -1,7 +1,7 @@
 """Renormalized batches: what moving averages would have made of a batch, used while training too (Ioffe 2017)."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench import errors
@@ -17,22 +17,23 @@ __all__ = ["Renorm"]
 
 
 class Renorm:
-    """The moving averages of mean and standard deviation [depth], which begin as those of the first batch.
+    """The moving averages of mean and standard deviation […], which begin as those of the first batch.
 
     `clipping` {"rmin", "rmax", "dmax"} bounds the correction, `momentum` is that of the averages. ValueError for other keys.
     """
 
-    def __init__(self, depth: int, dtype: DType, clipping: Mapping[str, Any] | None, momentum: float, epsilon: float) -> None:
+    def __init__(self, shape: Sequence[int], dtype: DType, clipping: Mapping[str, Any] | None, momentum: float,
+                 epsilon: float) -> None:
         self.clipping = dict(clipping or {})
         if unknown := set(self.clipping) - {"rmin", "rmax", "dmax"}:
             raise errors.InvalidArgumentError(f"renorm_clipping: it contains keys not in {{'rmax', 'rmin', 'dmax'}}: "
                                               f"{', '.join(map(repr, sorted(unknown)))}; leave them out")
         self.momentum, self.epsilon = momentum, epsilon
 
-        def zeros(name: str, shape: list[int]) -> Variable:
-            return get_variable(name, shape, dtype, Zeros(), trainable=False)
-        self.mean, self.mean_weight = zeros("renorm_mean", [depth]), zeros("renorm_mean_weight", [])
-        self.deviation, self.deviation_weight = zeros("renorm_stddev", [depth]), zeros("renorm_stddev_weight", [])
+        def zeros(name: str, lengths: Sequence[int]) -> Variable:
+            return get_variable(name, lengths, dtype, Zeros(), trainable=False)
+        self.mean, self.mean_weight = zeros("renorm_mean", shape), zeros("renorm_mean_weight", [])
+        self.deviation, self.deviation_weight = zeros("renorm_stddev", shape), zeros("renorm_stddev_weight", [])
 
     def corrected(self, mean: Tensor, variance: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """((r, d), (mean, variance) for the moving averages), by the averages before this step, which take the batch in."""

@@ -12,6 +12,7 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn import layers
 from workbench.nn.arg_scope import add_arg_scope
+from workbench.nn.batch_layout import Layout
 from workbench.nn.composed import weighted_moments
 from workbench.nn.contrib.utils import collect_named_outputs
 from workbench.nn.initializers import Ones, Zeros, xavier_initializer
@@ -287,13 +288,13 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
         others = [i for i in range(x.shape.rank or 0) if i != axis]
         *used, kept = layers._when(is_training, lambda: _moments(x, others, batch_weights, unbiased), lambda: (
             mean.value(), variance.value(), variance.value()))
-        again = Renorm(depth, x.dtype, renorm_clipping, renorm_decay, epsilon) if renorm else None
+        again = Renorm([depth], x.dtype, renorm_clipping, renorm_decay, epsilon) if renorm else None
         correction, taken = layers.renormalized(again, is_training, used, (used[0], kept))
         waits = _moving(((mean, taken[0], zero_debias_moving_mean), (variance, taken[1], False)), decay, is_training,
                         updates_collections)
         with get_default_graph().control_dependencies(waits):
-            return _done(layers.normalized(x, axis, epsilon, used[0], used[1], correction, beta, gamma), activation_fn,
-                         outputs_collections)
+            return _done(layers.normalized(Layout(x, axis), epsilon, used[0], used[1], [correction], beta, gamma),
+                         activation_fn, outputs_collections)
 
 
 def _renormable(wanted: bool, plain: bool) -> None:

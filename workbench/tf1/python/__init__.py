@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import workbench.tf1 as _tf
+from workbench.nn import conv_arguments as _conv_arguments
 from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.missing import Namespace as _Namespace
 from workbench.tf1.python import client, framework, inner, ops, platform, training, util
+from workbench.tf1.spelling import names_of as _names_of
 from workbench.train.estimators import feature_bases as _bases
 from workbench.train.estimators.feature_models import transform_features as _transform_features
 
@@ -13,7 +15,7 @@ __all__ = ["client", "eager", "estimator", "feature_column", "framework", "keras
 
 eager = _Namespace(context=_Namespace(executing_eagerly=lambda: False, in_eager_mode=lambda: False, in_graph_mode=lambda: True))
 layers = _Namespace(**vars(inner.parts(_tf.layers, "base convolutional core layers normalization pooling")),
-                    utils=_tf.contrib.layers.utils)
+                    utils=_Namespace(**vars(_tf.contrib.layers.utils), **_names_of(_conv_arguments)))
 pywrap_tensorflow = _Namespace(NewCheckpointReader=_tf.train.NewCheckpointReader)
 keras = _Namespace(**vars(_inner_keras), _impl=_Namespace(keras=_inner_keras))
 lib = _Namespace(io=_Namespace(file_io=framework.file_io, python_io=_tf.python_io, tf_record=_tf.python_io))

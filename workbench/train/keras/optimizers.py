@@ -9,7 +9,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, ops
-from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.nn.variables import Variable
 from workbench.train.keras import backend
 from workbench.train.keras.registry import Kind, config_of
@@ -59,11 +59,12 @@ class Optimizer(optimizer.RuleOptimizer):
         self._rate = self.lr.value() / (1.0 + self.decay.value() * updates)      # type: ignore[attr-defined]
         self._step = updates + 1.0
 
-    def _finish(self, updates: list[Any]) -> list[Any]:
-        with get_default_graph().control_dependencies(updates):
-            return [self.iterations.assign_add(1).op]
+    def _finish(self, update_ops: list[Any], name_scope: str) -> Operation:
+        with get_default_graph().control_dependencies(update_ops):
+            counted = self.iterations.assign_add(1).op
+        return super()._finish([*update_ops, counted], name_scope)
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Tensor:
         return optimizer.Optimizer._apply_sparse(self, grad, var)      # every row moves, as moments of all decay
 
     @property
@@ -223,9 +224,10 @@ class Nadam(Optimizer):
                         for step in (self._step, self._step + 1.0)]
         self._product = self.m_schedule.value() * self._shares[0]
 
-    def _finish(self, updates: list[Any]) -> list[Any]:
-        with get_default_graph().control_dependencies(updates):
-            return [*super()._finish(updates), self.m_schedule.assign(self._product).op]
+    def _finish(self, update_ops: list[Any], name_scope: str) -> Operation:
+        with get_default_graph().control_dependencies(update_ops):
+            scheduled = self.m_schedule.assign(self._product).op
+        return super()._finish([*update_ops, scheduled], name_scope)
 
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
         rate, first, second, step, now, later, product = (self._number(n, var) for n in (

@@ -11,7 +11,6 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.moving import assign_moving_average
-from workbench.nn.scopes import get_variable_scope
 from workbench.nn.variables import (
     GraphKeys,
     Variable,
@@ -21,6 +20,7 @@ from workbench.nn.variables import (
     near,
     trainable_variables,
 )
+from workbench.train.optimizers.slots import create_slot, slot_name
 
 __all__ = ["ExponentialMovingAverage", "assign_moving_average", "weighted_moving_average"]
 
@@ -63,7 +63,7 @@ class ExponentialMovingAverage:
                 start = np.zeros(var.shape.static, var.dtype.numpy)
             else:
                 root_graph().add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)      # what is averaged, not the average
-            self._averages[var] = Variable(start, trainable=False, name=title)
+            self._averages[var] = create_slot(var, start, self._name)
             if self._zero_debias and isinstance(var, Tensor):
                 self._sums[var] = (Variable(start, trainable=False, name=f"{title}/biased"),
                                    Variable(0.0, trainable=False, name=f"{title}/local_step", dtype=var.dtype))
@@ -87,8 +87,8 @@ class ExponentialMovingAverage:
 
     def average_name(self, var: Any) -> str:
         """The name of that variable, without ":0": before apply() the one that it would get in the variable scope in force."""
-        found, scope = self._averages.get(var), get_variable_scope().name
-        return found.op.name if found is not None else f"{scope and scope + '/'}{var.op.name}/{self._name}"
+        found = self._averages.get(var)
+        return found.op.name if found is not None else slot_name(var, self._name)
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
         """Names in a checkpoint -> variables, for a Saver that loads averages in the place of the variables."""

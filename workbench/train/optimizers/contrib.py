@@ -47,10 +47,11 @@ class _Adam(RuleOptimizer):
         rate = self._number(self._rate, var) * ops.sqrt(1 - powers[1]) / (1 - powers[0])
         return one, rate, m * one + grad * (1 - one), v * two + ops.square(grad) * (1 - two), self._number(self._epsilon, var)
 
-    def _finish(self, updates: list[Any]) -> list[Any]:
-        with get_default_graph().control_dependencies(updates):
-            return [power.assign(power.value() * beta).op
+    def _finish(self, update_ops: list[Any], name_scope: str) -> Operation:
+        with get_default_graph().control_dependencies(update_ops):
+            made = [power.assign(power.value() * beta).op
                     for power, beta in zip(self._powers or (), (self._beta1, self._beta2))]
+        return group(*update_ops, *made, name=name_scope)
 
 
 class LazyAdamOptimizer(_Adam):
@@ -76,9 +77,9 @@ class NadamOptimizer(_Adam):
         return [value - rate * (m * one + grad * (1 - one)) / (ops.sqrt(v) + epsilon), m, v]
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        rows, total = distinct(grad)
+        rows = grad.indices
         states, decays = self._states(var), [self._number(beta, var) for beta in (self._beta1, self._beta2)]
-        first, *rest = self._rule(var, total, *[state.gather(rows) for state in states])
+        first, *rest = self._rule(var, grad.values, *[state.gather(rows) for state in states])
         with get_default_graph().control_dependencies(rest):
             faded = [state.assign(state.value() * decay).op for state, decay in zip(states[1:], decays)]
         with get_default_graph().control_dependencies(faded):

@@ -11,6 +11,7 @@ from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import Variable, group, near, scatter_update, trainable_variables
+from workbench.train.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
 
 __all__ = ["GradientsAndVariables", "Optimizer", "RuleOptimizer", "distinct"]
 
@@ -19,7 +20,7 @@ GradientsAndVariables = Sequence[tuple[Any, Variable]]
 
 class Optimizer:
     """Base of all optimizers; a new one defines `_apply_dense`, `_apply_sparse` and, if it has state,
-    `_create_slots`.
+    `_create_slots`, with `_zeros_slot` and others, `_prepare` and `_finish`, as TensorFlow's do.
 
     Everything here is graph built from public operations: the engine knows no optimizer (paper §4.1). Learning rates
     and other numbers may be scalar tensors or functions. `use_locking`, `gate_gradients` and
@@ -31,6 +32,7 @@ class Optimizer:
 
     def __init__(self, use_locking: bool = False, name: str | None = None) -> None:
         self._name = name or type(self).__name__.removesuffix("Optimizer")
+        self._use_locking = use_locking      # for what rules of programs pass on
         self._slots: dict[str, dict[Variable, Variable]] = {}
         self._extra: list[Variable] = []
 
@@ -92,15 +94,15 @@ class Optimizer:
             return self._finish_all(updates, global_step, scope)
 
     def _finish_all(self, updates: list[Any], global_step: Variable | None, scope: str) -> Operation:
-        more = self._finish(updates)
         if global_step is None:
-            return group(*updates, *more, name=scope)
-        with get_default_graph().control_dependencies([*updates, *more]):
+            return self._finish(updates, scope)
+        with get_default_graph().control_dependencies([self._finish(updates, "update")]):
             return global_step.assign_add(1, name=scope).op
 
     def _update(self, grad: Any, variable: Variable) -> Tensor:
         with get_default_graph().name_scope(f"update_{variable.op.name.replace('/', '_')}"), near(variable):
-            step = self._apply_sparse(grad, variable) if isinstance(grad, IndexedSlices) else self._apply_dense(grad, variable)
+            sparse = isinstance(grad, IndexedSlices)
+            step = (self._apply_sparse_duplicate_indices if sparse else self._apply_dense)(grad, variable)
             if variable.constraint is None:
                 return step
             with get_default_graph().control_dependencies([step]):
@@ -124,15 +126,36 @@ class Optimizer:
 
     def _make_slot(self, var: Variable, name: str, value: float = 0.0) -> Variable:
         """The slot `name` of `var`: its shape, filled with `value`, on its device."""
-        slots = self._slots.setdefault(name, {})
+        if not var.shape.known:
+            return self._get_or_make_slot(var, lambda: ops.zeros_like(var.initial_value) + value, name, self._name)
+        return self._get_or_make_slot(
+            var, lambda: ops.fill(list(var.shape.static), ops.constant(value, var.dtype)), name, self._name)
+
+    # what optimizers of programs make their state with
+    def _slot_dict(self, slot_name: str) -> dict[Variable, Variable]:
+        """The slots `slot_name` by their variables."""
+        return self._slots.setdefault(slot_name, {})
+
+    def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
+        """The slot `slot_name` of `var`, made with the first value `val` and named after `op_name` where there is none."""
+        slots = self._slot_dict(slot_name)
         if var not in slots:
-            with root_graph().name_scope(None), near(var):
-                if not var.shape.known:
-                    slots[var] = Variable(ops.zeros_like(var.initial_value) + value, trainable=False,
-                                          name=f"{var.op.name}/{self._name}")
-                else:
-                    slots[var] = Variable(lambda: ops.fill(list(var.shape.static), ops.constant(value, var.dtype)),
-                                          trainable=False, name=f"{var.op.name}/{self._name}")
+            slots[var] = create_slot(var, val, op_name)
+        return slots[var]
+
+    def _get_or_make_slot_with_initializer(self, var: Variable, initializer: Any, shape: Any, dtype: Any, slot_name: str,
+                                           op_name: str) -> Variable:
+        """The slot `slot_name` of `var`, which begins as an initializer makes it."""
+        slots = self._slot_dict(slot_name)
+        if var not in slots:
+            slots[var] = create_slot_with_initializer(var, initializer, shape, dtype, op_name)
+        return slots[var]
+
+    def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
+        """The slot `slot_name` of `var`, which begins as zeros."""
+        slots = self._slot_dict(slot_name)
+        if var not in slots:
+            slots[var] = create_zeros_slot(var, op_name)
         return slots[var]
 
     # what optimizers define
@@ -142,14 +165,22 @@ class Optimizer:
     def _prepare(self) -> None:
         """Make tensors that all updates share."""
 
-    def _finish(self, updates: list[Any]) -> list[Any]:
-        """Operations that belong to the step, after `updates`."""
-        return []
+    def _finish(self, update_ops: list[Any], name_scope: str) -> Operation:
+        """The operation `name_scope` that stands for the step: `update_ops` and what belongs to it besides."""
+        return group(*update_ops, name=name_scope)
 
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
+        return self._resource_apply_dense(grad, var)
+
+    def _resource_apply_dense(self, grad: Tensor, handle: Variable) -> Any:
         raise errors.UnimplementedError(f"{self._name}: _apply_dense(grad, var) is missing; define it")
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Any:
+        """A gradient that may name a row more than once: the sum of each row's goes to `_apply_sparse`."""
+        rows, total = distinct(grad)
+        return self._apply_sparse(IndexedSlices(total, rows, grad.dense_shape), var)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         """By default through the dense rule, with the rows summed into a gradient of the variable's full shape."""
         whole = ops.unsorted_segment_sum(grad.values, grad.indices, ops.shape(var.value())[0])
         return self._apply_dense(whole, var)
@@ -199,8 +230,7 @@ class RuleOptimizer(Optimizer):
             return var.assign(first)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        rows, total = distinct(grad)
-        states = self._states(var)
-        first, *rest = self._rule(var, total, *[state.gather(rows) for state in states])
+        rows, states = grad.indices, self._states(var)
+        first, *rest = self._rule(var, grad.values, *[state.gather(rows) for state in states])
         with get_default_graph().control_dependencies([scatter_update(s, rows, new).op for s, new in zip(states[1:], rest)]):
             return scatter_update(var, rows, first)

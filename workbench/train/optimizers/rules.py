@@ -6,9 +6,8 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, ops
-from workbench.core.graph.graph import Tensor, get_default_graph
-from workbench.core.graph.subgraph import root_graph
-from workbench.nn.variables import Variable, near
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
+from workbench.nn.variables import Variable, group, near
 from workbench.train.optimizers.optimizer import Optimizer, RuleOptimizer
 
 __all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer",
@@ -25,7 +24,7 @@ class GradientDescentOptimizer(Optimizer):
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
         return ops.apply_gradient_descent(var.handle, self._number(self._rate, var), grad)
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Tensor:
         return ops.sparse_apply_gradient_descent(
             var.handle, self._number(self._rate, var), grad.values, grad.indices)
 
@@ -47,7 +46,7 @@ class MomentumOptimizer(Optimizer):
             var.handle, self._slot(var, "momentum").handle, self._number(self._rate, var), grad,
             self._number(self._momentum, var), use_nesterov=self._nesterov)
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Tensor:
         return ops.sparse_apply_momentum(
             var.handle, self._slot(var, "momentum").handle, self._number(self._rate, var), grad.values, grad.indices,
             self._number(self._momentum, var), use_nesterov=self._nesterov)
@@ -67,15 +66,19 @@ class AdamOptimizer(Optimizer):
         self._powers: tuple[Variable, Variable] | None = None
 
     def _create_slots(self, variables: Sequence[Variable]) -> None:
-        for var in variables:
-            self._make_slot(var, "m")
-            self._make_slot(var, "v")
         if self._powers is None or self._powers[0].graph is not variables[0].graph:
             first = min(variables, key=lambda v: v.name)
-            with root_graph().name_scope(None), near(first):
+            with near(first):
                 self._powers = (Variable(self._number(self._beta1, first), trainable=False, name="beta1_power"),
                                 Variable(self._number(self._beta2, first), trainable=False, name="beta2_power"))
             self._extra = list(self._powers)
+        for var in variables:
+            self._make_slot(var, "m")
+            self._make_slot(var, "v")
+
+    def _get_beta_accumulators(self) -> tuple[Variable, Variable] | None:
+        """The variables that hold the powers of both decays, None before apply_gradients."""
+        return self._powers
 
     def _prepare(self) -> None:
         assert self._powers is not None
@@ -91,18 +94,18 @@ class AdamOptimizer(Optimizer):
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
         return ops.apply_adam(*self._states(var), *self._hyperparameters(var), grad)
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Tensor:
         return ops.sparse_apply_adam(
             *self._states(var), *self._hyperparameters(var), grad.values, grad.indices)
 
-    def _finish(self, updates: list[Any]) -> list[Any]:
+    def _finish(self, update_ops: list[Any], name_scope: str) -> Operation:
         assert self._powers is not None
         made = []
-        with get_default_graph().control_dependencies(updates):
+        with get_default_graph().control_dependencies(update_ops):
             for power, read, beta in zip(self._powers, self._read, (self._beta1, self._beta2)):
                 with near(power):
                     made.append(power.assign(ops.multiply(read, self._number(beta, power))))
-        return made
+        return group(*update_ops, *made, name=name_scope)
 
 
 class AdagradOptimizer(Optimizer):
@@ -127,7 +130,7 @@ class AdagradOptimizer(Optimizer):
         return ops.apply_adagrad(
             var.handle, self._slot(var, "accumulator").handle, self._number(self._rate, var), grad)
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Tensor:
         return ops.sparse_apply_adagrad(
             var.handle, self._slot(var, "accumulator").handle, self._number(self._rate, var), grad.values, grad.indices)
 
@@ -167,9 +170,9 @@ class RMSPropOptimizer(RuleOptimizer):
             return super()._apply_dense(grad, var)
         return ops.apply_rms_prop(*self._inputs(var), grad)
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Tensor:
         if self._centered:
-            return super()._apply_sparse(grad, var)
+            return super()._apply_sparse_duplicate_indices(grad, var)
         return ops.sparse_apply_rms_prop(*self._inputs(var), grad.values, grad.indices)
 
 
