@@ -98,7 +98,7 @@ LAYERS = (
     ("questions to the default session", "core.run.default_session"),
     ("rooms", "core.graph core.device core.state core.compile core.run"),
     ("engine", "core"),
-    ("twins of operations", "formats.twins formats.frames"),
+    ("twins of operations", "formats.twins formats.elements formats.frames"),
     ("families of twins", "formats.families.*"),
     ("graphs as data", "formats.writer formats.reader"),
     ("layers and losses", "nn.*"),

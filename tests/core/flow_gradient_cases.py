@@ -234,6 +234,13 @@ def list_random_access(x: Any, y: Any) -> Any:
 
 
 @case(arr(1, 2), arr(3, 4, 5))
+def list_extended(x: Any, y: Any) -> Any:
+    whole = ops.list_extend(ops.list_from_tensor(x * x), ops.list_from_tensor(y))
+    return ops.reduce_sum(ops.list_stack(whole, dtype="float64", shape=()) ** 3.0) * ops.list_get(
+        whole, 3, dtype="float64", shape=())
+
+
+@case(arr(1, 2), arr(3, 4, 5))
 def list_joined(x: Any, y: Any) -> Any:
     whole = ops.list_push(ops.list_push(ops.list_new(), x * x), y)
     out = ops.list_concat(whole, dtype="float64", shape=())

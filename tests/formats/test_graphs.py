@@ -207,8 +207,8 @@ def test_wrong_arguments():
 def test_what_tensorflow_has_not_is_refused_by_name():
     from workbench.core.graph.build import ops
     with tf.Graph().as_default() as graph:
-        ops.list_new(name="kept")
-        with pytest.raises(errors.UnimplementedError, match=r"operation 'kept' \(list_new\) has no counterpart in TensorFlow"):
+        ops.list_top(ops.list_new(), 1, name="kept")
+        with pytest.raises(errors.UnimplementedError, match=r"operation 'kept' \(list_top\) has no counterpart in TensorFlow"):
             graph.as_graph_def()
 
 

@@ -25,8 +25,9 @@ def anchor(op: Operation, inside: dict[Operation, tuple[str, ...]]) -> str:
     """An operation whose end `op` has to wait for anyway, in its frame: what `op` reads is made once it is done."""
     path = inside[op]
     for other in (*(t.op for t in op.inputs), *op.control_inputs):
-        if inside.get(other) == path and other.kind != "exit":
+        around = inside.get(other, ())
+        if (around[:-1] if other.kind == "exit" else around) == path:
             return other.name
-        if other.kind == "enter" and (*inside.get(other, ()), other.attrs["frame_name"]) == path:
+        if other.kind == "enter" and (*around, other.attrs["frame_name"]) == path:
             return other.name
     return ""

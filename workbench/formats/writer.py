@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, topological
 from workbench.core.passes.lower import ambient, lower
 from workbench.formats import families as _families  # noqa: F401  (fills the tables of twins)
+from workbench.formats.elements import element_dtypes
 from workbench.formats.frames import anchor, frames_of
 from workbench.formats.messages import message
 from workbench.formats.twins import exporters
@@ -36,6 +37,7 @@ class Writer:
         self._shapes, self._inside, self._strangers = add_shapes, inside or {}, strangers
         self._outputs: dict[Tensor, str] = {}
         self._operation: Operation | None = None
+        self._elements: dict[Tensor, DType] = {}
 
     def ref(self, tensor: Any) -> str:
         """How an input names `tensor`."""
@@ -59,6 +61,12 @@ class Writer:
                 node.attr[key].CopyFrom(value)
             text = name
         return text
+
+    def element(self, listed: Tensor) -> DType:
+        """The dtype of the elements of a list."""
+        if listed not in self._elements:
+            self._elements = element_dtypes(listed.op.graph)
+        return self._elements[listed]
 
     def rename(self, tensor: Tensor, text: str) -> None:
         """`tensor` is output `text` of what was written."""

@@ -117,10 +117,20 @@ def _popped(inputs: Sequence[Tensor], attrs: Any) -> list[Shape]:
 
 @op("list? -> [] ?", types="variant -> variant @dtype", shape=_popped)
 def list_pop(list: Any, *, dtype: DType, shape: Any = None) -> Any:
-    """(list without its last element, that element, of `dtype` and static `shape`)."""
+    """(list without its last element, that element, of `dtype` and static `shape`); zeros where it was never written."""
     if not list.length:
         raise errors.OutOfRangeError("list_pop: the list is empty; pop no more often than was pushed")
-    return list.rest, list.head
+    return list.rest, _unwritten("list_pop", dtype, shape) if list.head is None else list.head
+
+
+def _unwritten(where: str, dtype: DType, shape: Any) -> Any:
+    known = as_shape(shape)
+    if dtype is variant:
+        return EMPTY
+    if not known.known:
+        raise errors.FailedPreconditionError(f"{where}: the element was never written, and its shape {known} is not fully "
+                                             "known; write it first")
+    return np.zeros(known.static, dtype.numpy)
 
 
 @list_pop.gradient

@@ -1,4 +1,4 @@
-"""What a TensorArray needs beside immutable lists: places that are checked, elements never written, lengths evened out."""
+"""What arrays of tensors need beside immutable lists: checked places, elements never written, lengths told and evened out."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -97,3 +97,37 @@ def list_drop(list: Any, count: Any) -> Any:
 @list_drop.gradient
 def _(node: Operation, dy: Tensor) -> Any:
     return ops.list_drop(dy, -node.inputs[1]), None
+
+
+@op("list? more? -> []", types="variant variant -> variant")
+def list_extend(list: Any, more: Any) -> Any:
+    """The elements of `list`, then those of `more`."""
+    for element in [*more][::-1]:
+        list = type(list)(element, list)
+    return list
+
+
+@list_extend.gradient
+def _(node: Operation, dy: Tensor) -> Any:
+    count = ops.list_length(node.inputs[1])
+    return ops.list_drop(dy, count), ops.list_top(dy, count)
+
+
+@op("list? count[] -> []", types="variant int -> variant")
+def list_top(list: Any, count: Any) -> Any:
+    """The last `count` elements of a gradient list, or all of them where it has fewer."""
+    result = type(list)(None, None)
+    for element in [*list][:int(count)][::-1]:
+        result = type(list)(element, result)
+    return result
+
+
+@list_top.gradient
+def _(node: Operation, dy: Tensor) -> Any:
+    return dy, None
+
+
+@op("list? -> [n]", types="variant -> int64", shape=lambda inputs, attrs: [Shape([None])], differentiable=False)
+def list_sizes(list: Any) -> Any:
+    """[n]: the length of each element along its first axis, int64."""
+    return np.array([len(element) for element in [*list][::-1]], np.int64)

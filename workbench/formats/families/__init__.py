@@ -1,4 +1,17 @@
 """Operations and their twins in TensorFlow, one family a file; loading the package fills the tables."""
-from workbench.formats.families import arithmetic, arrays, flow, gradients, lookups, networks, quantized, state, texts
+from workbench.formats.families import (
+    arithmetic,
+    arrays,
+    flow,
+    gradients,
+    list_readers,
+    lists,
+    lookups,
+    networks,
+    quantized,
+    state,
+    texts,
+)
 
-__all__ = ["arithmetic", "arrays", "flow", "gradients", "lookups", "networks", "quantized", "state", "texts"]
+__all__ = ["arithmetic", "arrays", "flow", "gradients", "list_readers", "lists", "lookups", "networks", "quantized", "state",
+           "texts"]

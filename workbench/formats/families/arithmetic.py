@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.graph.build import constant_value, ops, raw
-from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.dtype import as_dtype, variant
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.opdef import registry
 from workbench.formats.twins import Node, exports, imports, rows
@@ -37,7 +37,6 @@ rows("""
     add AddV2 x y | T:x
     reciprocal Inv x | T:x
     truncatemod Mod x y | T:x
-    add_n AccumulateNV2 *values | T:values N#values
     batch_matmul BatchMatMulV2 a b | T:a adj_x=transpose_a adj_y=transpose_b
     batch_matmul BatchMatMulV3 a b | Ta:a adj_x=transpose_a adj_y=transpose_b
 """, write=False)
@@ -45,7 +44,6 @@ rows("""
     logical_and LogicalAnd x y
     logical_or LogicalOr x y
     logical_not LogicalNot x
-    add_n AddN *values | T:values N#values
     cast Cast x | SrcT:x DstT=dtype
     matmul MatMul a b | T:a transpose_a=transpose_a transpose_b=transpose_b
     cross Cross a b | T:a
@@ -64,6 +62,15 @@ rows("""
 rows("unsorted_segment_sum UnsortedSegmentSum data segment_ids num_segments | T:data Tindices:segment_ids "
      "Tnumsegments:num_segments")
 rows("in_top_k InTopK predictions targets | T:targets k=k", write=False)
+
+
+rows("add_n AddN *values | T:values N#values", read=False)
+
+
+@imports("AddN", "AccumulateNV2")
+def _(node: Node) -> Any:
+    add = ops.list_add_n if node.inputs[0].dtype is variant else ops.add_n
+    return add(node.inputs, name=node.exact)
 
 
 @imports("Div")

@@ -9,7 +9,7 @@ from workbench import errors
 from workbench.core.graph.build import constant, constant_value, ops, raw
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Operation
-from workbench.formats.twins import Node, exports, imports, rows
+from workbench.formats.twins import OURS, Node, exports, imports, rows
 from workbench.formats.values import attr, tensor_proto
 
 __all__: list[str] = []
@@ -21,7 +21,6 @@ rows("""
     bitcast Bitcast input | T:input type=dtype
     stop_gradient StopGradient x | T:x
     no_op NoOp
-    zeros_like ZerosLike x | T:x
     ones_like OnesLike x | T:x
     shape Shape x | T:x out_type=out_type
     size Size x | T:x out_type=out_type
@@ -68,7 +67,10 @@ def _(writer: Any, op: Operation) -> None:
 def _(node: Node) -> Any:
     if node.proto.op == "ShapeN":
         return [ops.shape(t, node.attr("out_type", INT32)) for t in node.inputs]
-    return [ops.identity(t) for t in node.inputs]
+    found = [ops.identity(t) for t in node.inputs]
+    if node.attr(OURS) == "tensor_array_place":
+        found[1] = ops.tensor_array_place(*node.inputs, dynamic=node.needed("_dynamic"))
+    return found
 
 
 @exports("constant")

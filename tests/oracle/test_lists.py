@@ -1,0 +1,75 @@
+"""Arrays, lists and loops that travel: TensorFlow computes the same from what we wrote, and we from what it wrote."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench.tf1 as ours
+from tests.core.flow_gradient_cases import CASES
+from tests.formats.array_programs import PROGRAMS, X, built, computed, values
+from tests.formats.test_lists import differentiated
+from tests.oracle.harness import compared, quiet, tensorflow
+
+pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("in_frames")]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_with_arrays(name: str) -> None:
+    with quiet():
+        wanted = computed(ours, name)
+        compared("values", len(wanted))
+        for found, value in zip(values(tensorflow(), *built(ours, name)), wanted, strict=True):
+            np.testing.assert_allclose(found, value, 1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "list_extended"])
+def test_gradients_of_loops_and_lists(name: str) -> None:
+    proto, names, feeds, wanted = differentiated(name) or (None, [], {}, [])
+    tf = tensorflow()
+    compared("values", len(wanted))
+    with quiet(), tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(tf.GraphDef.FromString(proto.SerializeToString()), name="")
+        for found, value in zip(session.run(names, feeds), wanted, strict=True):
+            np.testing.assert_allclose(found, value, 1e-9)
+
+
+def listed(tf: Any, lists: Any, x: Any) -> list[Any]:
+    """Each of TensorFlow's operations of lists, by which programs cannot write here."""
+    dtype, shape = tf.float32, [2]
+    rows = lists.tensor_list_from_tensor(x * x, element_shape=shape)
+    rest, last = lists.tensor_list_pop_back(rows, element_dtype=dtype)
+    pushed = lists.tensor_list_push_back(rest, last * x[0])
+    places = lists.tensor_list_set_item(lists.tensor_list_reserve(shape, 4, dtype), 2, x[1])
+    scattered = lists.tensor_list_scatter(x, [3, 0, 1], element_shape=shape)
+    pieces = lists.tensor_list_split(x * x[0], element_shape=[None, 2], lengths=[1, 2])
+    longer = lists.tensor_list_resize(rows, 5)
+
+    def body(i: Any, made: Any) -> Any:
+        element = lists.tensor_list_get_item(pushed, i, element_dtype=dtype, element_shape=shape)
+        return i + 1, lists.tensor_list_push_back(made, element * tf.cast(i, dtype))
+    _, made = tf.while_loop(lambda i, _: i < 3, body, (0, lists.empty_tensor_list(shape, dtype)))
+    found = [lists.tensor_list_stack(one, element_dtype=dtype, element_shape=shape) for one in (
+        pushed, places, scattered, longer, made)]
+    return [last, *found, lists.tensor_list_gather(scattered, [3, 1], element_dtype=dtype, element_shape=shape),
+            lists.tensor_list_concat(pieces, element_dtype=dtype, element_shape=[None, 2]),
+            lists.tensor_list_get_item(places, 0, element_dtype=dtype, element_shape=shape),
+            tf.cast(lists.tensor_list_length(lists.tensor_list_concat_lists(rows, scattered, element_dtype=dtype)), dtype)]
+
+
+def test_lists_of_theirs() -> None:
+    with quiet():
+        tf = tensorflow()
+        from tensorflow.python.ops import list_ops
+        with tf.Graph().as_default() as graph, tf.Session() as session:
+            x = tf.placeholder(tf.float32, [3, 2], name="x")
+            found = listed(tf, list_ops, x)
+            found += [tf.gradients(one, x)[0] for one in (*found[:4], *found[6:8])]
+            names = [tf.identity(t, name=f"result{i}").name for i, t in enumerate(found)]
+            wanted, proto = session.run(names, {"x:0": X}), graph.as_graph_def()
+        with ours.Graph().as_default(), ours.Session() as session:
+            ours.import_graph_def(proto.SerializeToString(), name="")
+            compared("values", len(wanted))
+            for again, value in zip(session.run(names, {"x:0": X}), wanted, strict=True):
+                np.testing.assert_allclose(again, value, 1e-6)
