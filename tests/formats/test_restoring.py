@@ -8,6 +8,7 @@ import workbench as wb
 from workbench import errors
 from workbench.formats import restoring
 from workbench.formats.saver import Saver
+from workbench.nn.partitions import fixed_size_partitioner
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -62,3 +63,32 @@ def test_assignments_of_a_checkpoint(path):
         restoring.assign_from_checkpoint(path, [missing])
     with pytest.raises(errors.InvalidArgumentError, match="Total size of new array must be unchanged for old/b"):
         restoring.assign_from_checkpoint(path, {"old/b": w})
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A checkpoint of one variable [6, 4]."""
+    with wb.Graph().as_default(), wb.Session() as session:
+        wb.Variable(np.arange(24, dtype="float32").reshape(6, 4), name="here/table")
+        session.run(wb.global_variables_initializer())
+        return Saver().save(session, tmp_path / "model")
+
+
+@pytest.mark.parametrize(("name", "target"), [("here/table", "there/table"), ("here/", "there/"), ("here/table", None)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_parts_of_a_variable_begin_with_their_parts_of_a_tensor(table, name, target, axis):
+    with wb.variable_scope("there"):
+        whole = wb.get_variable("table", [6, 4], initializer=wb.zeros_initializer(),
+                                partitioner=fixed_size_partitioner(4, axis=axis))
+    restoring.init_from_checkpoint(table, {name: target or whole})
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        parts = session.run(list(whole))
+        assert len(parts) == 4
+        np.testing.assert_array_equal(np.concatenate(parts, axis), np.arange(24).reshape(6, 4))
+
+
+def test_parts_of_another_shape_are_refused(table):
+    wb.get_variable("table", [6, 5], initializer=wb.zeros_initializer(), partitioner=fixed_size_partitioner(2))
+    with pytest.raises(ValueError, match=r"Shape of variable table/part_0 \(\[3,5\], \[3,5\]\) doesn't match"):
+        restoring.init_from_checkpoint(table, {"here/table": "table"})

@@ -67,3 +67,76 @@ def test_a_graph_is_imported_twice_under_no_name(fresh):
         mapped = tf.import_graph_def(graph_def, name="", input_map={"x:0": tf.constant(4.0, name="x")}, return_elements=["z:0"])
         with tf.Session() as session:
             assert session.run(mapped) == [12.0]
+
+
+@pytest.mark.parametrize(("value", "dtype", "field", "items"), [
+    (10.0, tf.float32, "float_val", [10.0]), ([7], tf.int64, "int64_val", [7]), (3, tf.uint8, "int_val", [3]),
+    (True, tf.bool, "bool_val", [True]), (1 + 2j, tf.complex64, "scomplex_val", [1.0, 2.0]),
+    (1.0, tf.float16, "half_val", [15360]),
+    ([b"a", b"b"], tf.string, "string_val", [b"a", b"b"])])
+def test_one_number_stands_in_the_list_of_its_kind(value, dtype, field, items):
+    proto = tf.make_tensor_proto(value, dtype)
+    assert list(getattr(proto, field)) == items and not proto.tensor_content
+    np.testing.assert_array_equal(tf.make_ndarray(proto), np.array(value, dtype.as_numpy_dtype))
+    assert tf.constant(value, dtype).op.node_def.attr["value"].tensor == proto
+
+
+def test_shapes_as_protocol_buffers():
+    for shape in (None, [], [2, None, 3]):
+        assert tf.TensorShape(tf.TensorShape(shape).as_proto()) == tf.TensorShape(shape)
+    assert tf.TensorShape(tf.placeholder("int32", [None, 2]).op.node_def.attr["shape"].shape).as_list() == [None, 2]
+    with pytest.raises(ValueError, match=r"as_list\(\) is not defined on an unknown TensorShape"):
+        tf.TensorShape(None).as_list()
+
+
+def test_values_known_while_building():
+    value, unknown = np.ones((2, 3)), tf.placeholder(tf.float64)
+    assert tf.contrib.util.constant_value(tf.stack([value, unknown])) is None
+    assert tf.contrib.util.constant_value(tf.stack([value, unknown], 1), partial=True) is None
+    assert tf.contrib.util.constant_value(tf.stack([unknown, unknown]), partial=True) is None
+    known, missing = tf.contrib.util.constant_value(tf.stack([value, unknown]), partial=True)
+    assert known.tolist() == value.tolist() and missing is None
+
+
+def test_names_of_collections_devices_and_elements(fresh):
+    tf.add_to_collection("mine", 1)
+    assert fresh.collections == ["mine"] == fresh.get_all_collection_keys()
+
+    class Holder:
+        def __init__(self, element):
+            self._element = element
+
+        def _as_graph_element(self):
+            return self._element
+    one = tf.constant(1.0, name="one")
+    assert fresh.as_graph_element(Holder(one)) is one
+    with tf.control_dependencies([Holder(one)]):
+        assert tf.no_op().control_inputs == (one.op,)
+    with fresh.device(tf.DeviceSpec(job="ps", task=1)):
+        assert fresh.create_op("NoOp", [], []).device == "/job:ps/task:1"
+    with tf.Session() as session:
+        assert [(d, d.name, d.device_type) for d in session.list_devices()] == [
+            ("/job:localhost/task:0/device:CPU:0", "/job:localhost/task:0/device:CPU:0", "CPU")]
+
+
+def test_a_name_scope_builds_in_the_graph_of_its_values(fresh):
+    other = tf.Graph()
+    with other.as_default():
+        operation, sparse = tf.no_op(), tf.SparseTensor([[0]], [1.0], [1])
+    for value in (operation, sparse, sparse.values):
+        with tf.name_scope("there", values=[value]):
+            assert tf.get_default_graph() is other
+    with pytest.raises(ValueError, match="must be from the same graph"), tf.name_scope("x", values=[tf.no_op(), operation]):
+        pass
+
+
+def test_a_function_with_its_own_gradient_is_written_and_read():
+    @tf.custom_gradient
+    def twice(x, y):
+        return (x * 2, y * 2), lambda *dys: [dys[0] * 10, dys[1] * 20]
+    found = twice(tf.placeholder_with_default(3.0, [], name="x"), tf.constant(4.0))
+    tf.add(*found, name="sum")
+    proto = tf.get_default_graph().as_graph_def()
+    assert "IdentityN" in {node.op for node in proto.node}
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run(tf.import_graph_def(proto, return_elements=["sum:0"], name=""), {"x:0": 5.0}) == [18.0]

@@ -16,7 +16,7 @@ from workbench.core.state import checkpoint
 from workbench.core.state.tfrecord import masked
 from workbench.formats.messages import decode, message
 from workbench.formats.table import MAGIC, number, read_table, varint, write_table
-from workbench.formats.values import array_of, dtype_number, dtype_of_number, shape_of, shape_proto
+from workbench.formats.values import NUMBERED, array_of, dtype_number, dtype_of_number, shape_of, shape_proto
 
 __all__ = ["Reader", "exists", "is_tensorflow", "open_checkpoint", "remove", "write", "write_old"]
 
@@ -54,7 +54,7 @@ class Reader:
 
     def debug_string(self) -> bytes:
         """One line for each tensor: name, dtype, shape."""
-        return "\n".join(f"{name} (DT_{dtype.name.upper()}) {list(shape.static)}"
+        return "\n".join(f"{name} ({NUMBERED[dtype_number(dtype)]}) [{','.join(map(str, shape.static))}]"
                          for name, (dtype, shape) in sorted(self.kinds.items())).encode()
 
 

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,46 +75,80 @@ def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Mapping[str, Any
     """
     reader = load_checkpoint(ckpt_dir_or_file)
     for source, target in assignment_map.items():
-        for name, variable in _assigned(reader, source, target):
-            _begin_with(reader, name, variable)
+        for name, parts in _assigned(reader, source, target):
+            _begin_with(reader, name, parts)
 
 
-def _assigned(reader: Any, source: str, target: Any) -> list[tuple[str, Any]]:
+def _assigned(reader: Any, source: str, target: Any) -> list[tuple[str, list[Any]]]:
     if isinstance(target, str) and target.endswith("/"):
         return _scope(reader, source, target)
     if isinstance(target, str):
-        found = [v for v in global_variables() if v.op.name == target]
-        if not found:
+        found = _variables().get(target)
+        if found is None:
             raise errors.InvalidArgumentError(f"init_from_checkpoint: Variable {target} is not found among the graph's; make "
                                               "it first")
-        target = found[0]
-    if not reader.has_tensor(source):
-        raise errors.InvalidArgumentError(f"init_from_checkpoint: Tensor {source} is not found in {reader.path} checkpoint; it "
-                                          "lists its tensors by list_variables")
-    return [(source, target)]
+    else:
+        found = list(target) if isinstance(target, PartitionedVariable) else [target]
+    _check_there(reader, source)
+    return [(source, found)]
 
 
-def _scope(reader: Any, source: str, target: str) -> list[tuple[str, Any]]:
-    """Every variable below `target`, with its name below `source`."""
-    inside = "" if target == "/" else target
-    below = "" if source == "/" else source
-    found = [(below + v.op.name.removeprefix(inside), v) for v in global_variables() if v.op.name.startswith(inside)]
-    missing = [name for name, _ in found if not reader.has_tensor(name)]
-    if missing:
-        raise errors.InvalidArgumentError(f"init_from_checkpoint: Tensor {missing[0]} is not found in {reader.path} "
-                                          "checkpoint; it lists its tensors by list_variables")
+def _variables() -> dict[str, list[Any]]:
+    """The global variables by name, the parts of one together under its own."""
+    found: dict[str, list[Any]] = {}
+    for variable in global_variables():
+        found.setdefault(re.sub(r"/part_\d+$", "", variable.op.name), []).append(variable)
     return found
 
 
-def _begin_with(reader: Any, name: str, variable: Any) -> None:
-    if isinstance(variable, PartitionedVariable):
-        raise errors.UnimplementedError(f"init_from_checkpoint: {name!r} goes to a variable in parts; restore it by a Saver")
+def _check_there(reader: Any, name: str) -> None:
+    if not reader.has_tensor(name):
+        raise errors.InvalidArgumentError(f"init_from_checkpoint: Tensor {name} is not found in {reader.path} checkpoint; it "
+                                          "lists its tensors by list_variables")
+
+
+def _scope(reader: Any, source: str, target: str) -> list[tuple[str, list[Any]]]:
+    """Every variable below `target`, with its name below `source`."""
+    inside = "" if target == "/" else target
+    below = "" if source == "/" else source
+    found = [(below + name.removeprefix(inside), parts) for name, parts in _variables().items() if name.startswith(inside)]
+    for name, _ in found:
+        _check_there(reader, name)
+    return found
+
+
+def _begin_with(reader: Any, name: str, parts: Sequence[Any]) -> None:
+    """Let a variable, or the parts of one, begin as the tensor `name`."""
     shape = tuple(reader.get_variable_to_shape_map()[name])
-    if not variable.shape.compatible(as_shape(shape)):
-        raise errors.InvalidArgumentError(f"init_from_checkpoint: Shape of variable {variable.op.name} ({variable.shape}) "
-                                          f"doesn't match with shape of tensor {name} ({list(shape)}) from checkpoint "
-                                          "reader.; map it to another")
+    key: tuple[Any, ...]
+    start, axis = 0, _cut(shape, parts)
+    if axis is None:
+        raise errors.InvalidArgumentError(
+            f"init_from_checkpoint: Shape of variable {parts[0].op.name} ({', '.join(str(part.shape) for part in parts)}) "
+            f"doesn't match with shape of tensor {name} ({list(shape)}) from checkpoint reader.; map it to another")
+    for part in parts:
+        if len(parts) == 1:      # also of rank 0, which has no axis
+            key, held = (...,), list(shape)
+        else:
+            length = part.shape.static[axis]
+            key, held = (*[slice(None)] * axis, slice(start, start + length)), list(part.shape.static)
+            start += length
+        _begin(part, lambda key=key, dtype=part.dtype.numpy: np.asarray(reader.get_tensor(name)[key], dtype), held)
+
+
+def _cut(shape: Sequence[int], parts: Sequence[Any]) -> int | None:
+    """Along which axis variables are parts of a tensor of a shape, 0 for one alone; None where they are not."""
+    if len(parts) == 1:
+        return 0 if parts[0].shape.compatible(as_shape(shape)) else None
+    for axis, whole in enumerate(shape):
+        rest = [[*part.shape.static[:axis], *part.shape.static[axis + 1:]] for part in parts]
+        if all(r == [*shape[:axis], *shape[axis + 1:]] for r in rest) and sum(p.shape.static[axis] for p in parts) == whole:
+            return axis
+    return None
+
+
+def _begin(variable: Any, read: Any, shape: list[int]) -> None:
     with variable.graph.as_default(), variable.graph.control_dependencies(None):
-        value = ops.py_func(lambda: np.asarray(reader.get_tensor(name), variable.dtype.numpy), [], variable.dtype)
-        value.set_shape(list(shape))
+        value = ops.py_func(read, [], variable.dtype)
+        value.set_shape(shape)
         variable.initializer = variable.assign(value).op

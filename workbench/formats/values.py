@@ -12,10 +12,12 @@ from workbench.core.graph.shape import Shape, as_shape
 from workbench.formats.messages import message
 from workbench.formats.schema import ENUMS
 
-__all__ = ["array_of", "attr", "attr_value", "dtype_number", "dtype_of_number", "kind_of", "shape_of", "shape_proto",
-           "tensor_proto"]
+__all__ = ["NUMBERED", "array_of", "attr", "attr_value", "dtype_number", "dtype_of_number", "kind_of", "shape_of",
+           "shape_proto", "tensor_proto"]
 
 _REFERENCE = 100
+NUMBERED = {number: name for name, number in ENUMS["DataType"].items()}
+"""Number of an element type -> TensorFlow's name of it, such as DT_FLOAT."""
 _NAMES = {"HALF": "float16", "FLOAT": "float32", "DOUBLE": "float64"}
 _BY_NUMBER = {number: _NAMES.get(name[3:], name[3:].lower()) for name, number in ENUMS["DataType"].items()
               if number < _REFERENCE}
@@ -54,20 +56,31 @@ def shape_proto(shape: Any) -> Any:
 
 def shape_of(proto: Any) -> Shape:
     """The shape that a TensorShapeProto tells."""
-    return Shape(None) if proto.unknown_rank else Shape([None if d.size < 0 else d.size for d in proto.dim])
+    return Shape(proto)
 
 
 # arrays
 
 def tensor_proto(array: Any, dtype: DType) -> Any:
-    """TensorProto of an array; numbers as raw little-endian memory, strings one by one."""
+    """TensorProto of an array; several numbers as raw little-endian memory, one number and strings in the list of their kind,
+    where programs read them (`int_val[0]`)."""
     found = message("TensorProto")(dtype=dtype_number(dtype), tensor_shape=shape_proto(np.shape(array)))
     if dtype.kind == "string":
         found.string_val.extend(np.asarray(array, object).ravel().tolist())
         return found
     plain = np.ascontiguousarray(array, dtype.numpy)
+    if plain.size == 1:
+        getattr(found, _LISTS.get(dtype.name, "int_val")).extend(_listed(plain.reshape(-1), dtype))
+        return found
     found.tensor_content = plain.astype(plain.dtype.newbyteorder("<")).tobytes()
     return found
+
+
+def _listed(items: np.ndarray[Any, Any], dtype: DType) -> list[Any]:
+    """Numbers as the list of their kind holds them; the other way round `_items`."""
+    if dtype.kind == "complex":
+        return [part for item in items.tolist() for part in (item.real, item.imag)]
+    return list((items.view(np.uint16) if dtype.name in ("float16", "bfloat16") else items).tolist())
 
 
 def array_of(proto: Any, where: str) -> np.ndarray[Any, Any]:

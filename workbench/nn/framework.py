@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
-from workbench.core.graph.graph import Operation, Tensor, get_default_graph
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 
 __all__ = ["colocate_with", "control_dependencies", "convert_to_tensor", "device", "name_scope", "set_random_seed",
@@ -29,9 +29,9 @@ def name_scope(name: str | None, default_name: str | None = None, values: Any = 
     if name is None and default_name is None and values is not None:
         raise errors.InvalidArgumentError("name_scope: At least one of name (None) and default_name (None) must be provided")
     given: Sequence[Any] = values if isinstance(values, (list, builtins.tuple)) else [values]
-    graphs = {root_graph(value.op.graph) for value in given if getattr(value, "op", None) is not None}
+    graphs = {root_graph(found) for value in given if isinstance(found := getattr(value, "graph", None), Graph)}
     if len(graphs) > 1:
-        names = ", ".join(value.name for value in given if hasattr(value, "op"))
+        names = ", ".join(getattr(value, "name", repr(value)) for value in given if hasattr(value, "graph"))
         raise errors.InvalidArgumentError(f"name_scope: {names} must be from the same graph; build them in one")
     other = graphs - {root_graph()}
     with other.pop().as_default() if other else contextlib.nullcontext(), \

@@ -160,7 +160,7 @@ contrib = Namespace(
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**names_of(all_reduce)),
     crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data)),
     opt=Namespace(**names_of(contrib_optimizers)),
-    util=Namespace(constant_value=contrib_utils.constant_value, make_ndarray=graphs.make_ndarray,
+    util=Namespace(constant_value=graphs.constant_value, make_ndarray=graphs.make_ndarray,
                    make_tensor_proto=graphs.make_tensor_proto),
     training=Namespace(**{name: value for name, value in names_of(contrib_training, hyperparameters, evaluation).items()
                           if not name.startswith("slim")}, **names_of(buckets, sampling, feeding),

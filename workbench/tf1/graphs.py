@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.build import constant_value as known_value
+from workbench.core.graph.build import convert
 from workbench.core.graph.dtype import as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor
-from workbench.core.graph.shape import as_shape
+from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.run.session import Session
 from workbench.formats import graph_util, messages, meta, saved_model, saver
 from workbench.formats import values as values_of
@@ -25,8 +27,8 @@ from workbench.train.cluster_spec import ClusterSpec
 from workbench.train.sessions.coordinator import QueueRunner
 
 __all__ = ["GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "TRAIN",
-           "assert_equal_graph_def", "core", "graph_util", "import_graph_def", "install", "make_ndarray", "make_tensor_proto",
-           "message", "node_def", "saved_model"]
+           "assert_equal_graph_def", "constant_value", "core", "graph_util", "import_graph_def", "install", "make_ndarray",
+           "make_tensor_proto", "message", "node_def", "saved_model"]
 
 GRAPH_DEF_VERSION, GRAPH_DEF_VERSION_MIN_CONSUMER, GRAPH_DEF_VERSION_MIN_PRODUCER = PRODUCER, MIN_CONSUMER, 0
 
@@ -63,6 +65,17 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_
 def make_ndarray(tensor: Any) -> Any:
     """The array of a TensorProto."""
     return values_of.array_of(tensor, "make_ndarray")
+
+
+def constant_value(tensor: Any, partial: bool = False) -> Any:
+    """The value of a tensor that follows from constants alone, None where it is not known; with `partial` of stacked tensors a
+    list, with None for each that is not known."""
+    given = convert(tensor)
+    found = known_value(given)
+    if found is not None or not partial or given.op.kind != "stack" or given.op.attrs["axis"]:
+        return found
+    parts = [constant_value(part, True) for part in given.op.inputs]
+    return None if all(part is None for part in parts) else parts
 
 
 def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = False) -> None:
@@ -180,7 +193,7 @@ def install() -> None:
             (Operation, "traceback", property(_traceback, doc=_traceback.__doc__)),
             (Operation, "values", lambda op: op.outputs),
             (Tensor, "value_index", property(lambda tensor: tensor.index, doc="Which output of its operation it is.")),
-            (ClusterSpec, "as_cluster_def", _cluster_def),
+            (ClusterSpec, "as_cluster_def", _cluster_def), (Shape, "as_proto", values_of.shape_proto),
             (Variable, "to_proto", meta.variable_def), (Variable, "from_proto", staticmethod(meta.variable_from)),
             (QueueRunner, "to_proto", meta.queue_runner_def),
             (QueueRunner, "from_proto", staticmethod(meta.queue_runner_from)),

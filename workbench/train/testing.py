@@ -142,7 +142,8 @@ class TestCase(unittest.TestCase):
 
     def assertDeviceEqual(self, device1: Any, device2: Any) -> None:
         """Two names of one device."""
-        self.assertEqual(str(parse(str(device1))), str(parse(str(device2))), f"Devices {device1} and {device2} are not equal")
+        one, other = (str(parse("" if device is None else str(device))) for device in (device1, device2))
+        self.assertEqual(one, other, f"Devices {device1} and {device2} are not equal")
 
     def assertProtoEquals(self, expected_message_maybe_ascii: Any, message: Any) -> None:
         """Two messages of one content; the expected one may be text."""

@@ -12,7 +12,7 @@ class Collections:
     """Lists by name, which a body shares with the graph around it; and the tensors that record themselves."""
 
     def __init__(self) -> None:
-        self.collections: dict[str, list[Any]] = {}
+        self.collected: dict[str, list[Any]] = {}      # name -> its list
         self.followed: set[str] = set()      # names
 
     def follow(self, tensor: Any) -> None:
@@ -21,7 +21,7 @@ class Collections:
 
     def add_to_collection(self, name: str, value: Any) -> None:
         """Append `value` to the list that is kept under `name`."""
-        self.collections.setdefault(name, []).append(value)
+        self.collected.setdefault(name, []).append(value)
 
     def add_to_collections(self, names: Sequence[str] | str, value: Any) -> None:
         """Append `value` to each of the collections, once."""
@@ -30,19 +30,21 @@ class Collections:
 
     def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
         """A copy of the collection `name`; `scope` is a regular expression that names must begin with: no item without one."""
-        found = self.collections.get(name, [])
+        found = self.collected.get(name, [])
         if scope is None:
             return list(found)
         return [item for item in found if hasattr(item, "name") and re.match(scope, item.name)]
 
     def get_collection_ref(self, name: str) -> list[Any]:
         """The collection `name` itself, made when there is none."""
-        return self.collections.setdefault(name, [])
+        return self.collected.setdefault(name, [])
 
     def get_all_collection_keys(self) -> list[str]:
         """The names of the collections there are."""
-        return list(self.collections)
+        return list(self.collected)
+
+    collections = property(get_all_collection_keys)
 
     def clear_collection(self, name: str) -> None:
         """Empty a collection; fine when there is none."""
-        self.collections.pop(name, None)
+        self.collected.pop(name, None)

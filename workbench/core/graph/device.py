@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench import errors
 
-__all__ = ["DeviceSpec", "merge", "parse"]
+__all__ = ["DeviceName", "DeviceSpec", "merge", "parse"]
 
 _PART = re.compile(r"^(?:job:(?P<job>\w+)|task:(?P<task>\d+)|replica:\d+|"
                    r"device:(?P<type>[A-Za-z]+)(?::(?P<index>\d+|\*))?|(?P<short>cpu|gpu)(?::(?P<number>\d+|\*))?)$", re.I)
@@ -52,6 +52,22 @@ class DeviceSpec:
             if mine is not None and theirs is not None and mine != theirs:
                 return name
         return ""
+
+
+class DeviceName(str):
+    """The full name of a device, as text and by its parts."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name itself."""
+        return str(self)
+
+    @property
+    def device_type(self) -> str:
+        """CPU, GPU …"""
+        return parse(self).type or ""
 
 
 def parse(text: str | DeviceSpec | None) -> DeviceSpec:

@@ -170,8 +170,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
         if isinstance(element, (str, bytes)):
             name = element if isinstance(element, str) else element.decode()
             return self._value(self.tensor(name)) if ":" in name else self.operation(name)
-        if hasattr(element, "__graph_element__"):
-            element = element.__graph_element__()
+        element = _stood_for(element)
         if not isinstance(element, (Tensor, Operation)):
             raise errors.DtypeError(f"{where}: {element!r} is a {type(element).__name__}, not a tensor or operation; pass one, "
                                     "or a name")
@@ -274,7 +273,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             return Scope(self._scopes, "controls", ())
         found = []
         for element in inputs:
-            item = element.__graph_element__() if hasattr(element, "__graph_element__") else element
+            item = _stood_for(element)
             item = self._element(item, "control_dependencies") if isinstance(item, (str, bytes)) else (
                 item.values if hasattr(item, "__graph_parts__") else item)
             if not isinstance(item, (Tensor, Operation)):
@@ -300,6 +299,14 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
     def building_function(self) -> bool:
         """Is it the body of a function, a branch or a loop?"""
         return False
+
+
+def _stood_for(element: Any) -> Any:
+    """The tensor or operation that a variable, or an object of a program (`_as_graph_element`), stands for."""
+    for title in ("__graph_element__", "_as_graph_element"):
+        if hasattr(element, title):
+            return getattr(element, title)()
+    return element
 
 
 _root = Graph()

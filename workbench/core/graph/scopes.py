@@ -64,9 +64,10 @@ class Scoped:
         return Scope(self._scopes, "container", container_name, container_name)
 
     def device(self, request: str | Callable[[Any], str] | None) -> Scope:
-        """Operations below ask for this (partial) device; the innermost field wins; None clears. A function of the operation,
-        whose `device` is what inner scopes ask for, says the whole device."""
-        if isinstance(request, str):
+        """Operations below ask for this (partial) device, a name or what has one as its text; the innermost field wins; None
+        clears. A function of the operation, whose `device` is what inner scopes ask for, says the whole device."""
+        if request is not None and not callable(request):
+            request = str(request)
             devices.parse(request)
         return Scope(self._scopes, "devices", (*self._scopes.devices, request))
 

@@ -14,14 +14,17 @@ Dim = int | None
 
 
 class Shape:
-    """The static shape of a tensor: a tuple of ints, None for an unknown dimension; `dims` None = unknown rank.
+    """The static shape of a tensor: a tuple of ints, None for an unknown dimension; `dims` None = unknown rank. It is made of
+    these, of another one, or of a TensorShapeProto.
 
     Items are Dimensions: ints with `.value`, or the unknown one, which equals None.
     """
 
     __slots__ = ("dims",)
 
-    def __init__(self, dims: Iterable[Any] | None = None) -> None:
+    def __init__(self, dims: Any = None) -> None:
+        if hasattr(dims, "unknown_rank"):      # a protocol buffer
+            dims = None if dims.unknown_rank else [d.size for d in dims.dim]
         self.dims: tuple[Dim, ...] | None = None if dims is None else tuple(_dim(d) for d in dims)
 
     @property
@@ -64,7 +67,8 @@ class Shape:
     def as_list(self) -> list[Dim]:
         """The dimensions, None where unknown; ShapeError when the rank is unknown."""
         if self.dims is None:
-            raise errors.ShapeError("as_list: the rank is unknown; set it with set_shape")
+            raise errors.ShapeError("as_list: the rank is unknown; set it with set_shape (as_list() is not defined on an "
+                                    "unknown TensorShape.)")
         return list(self.dims)
 
     def compatible(self, other: Shape) -> bool:

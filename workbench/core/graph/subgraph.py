@@ -28,7 +28,7 @@ class Subgraph(Graph):
         self.copies: list[tuple[Tensor, Tensor]] = []      # (constant outside, the same inside)
         self.results: list[Tensor] = []
         self.waits: dict[Operation, None] = {}
-        self.seed, self.collections = outer.seed, outer.collections
+        self.seed, self.collected = outer.seed, outer.collected
         self._scopes.overrides, self._scopes.container = outer._scopes.overrides, outer._scopes.container
         self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
         self._numbered, self._count = self.captures, 0

@@ -14,6 +14,7 @@ from workbench.core import trace
 from workbench.core.compile.place import Policy
 from workbench.core.device.interface import type_of
 from workbench.core.graph import graph as graphs
+from workbench.core.graph.device import DeviceName
 from workbench.core.graph.entered import pop_session, push_session
 from workbench.core.graph.fetch import fetch_key, flatten
 from workbench.core.graph.graph import Graph, Tensor
@@ -328,9 +329,9 @@ class Session:
                 session._backend.container.clear(list(containers) if containers else [""])
             session.close()
 
-    def list_devices(self) -> list[str]:
-        """Full names of the devices that operations may be placed on."""
-        return list(self._backend.devices)
+    def list_devices(self) -> list[DeviceName]:
+        """Full names of the devices that operations may be placed on, texts with a `name` and a `device_type`."""
+        return [DeviceName(device) for device in self._backend.devices]
 
     @property
     def backend(self) -> Backend:

@@ -63,6 +63,11 @@ def _(writer: Any, op: Operation) -> None:
         "dtype": attr("type", op.inputs[0].dtype), "shape": attr("shape", op.attrs["shape"])})
 
 
+@exports("identity_together")
+def _(writer: Any, op: Operation) -> None:
+    writer.node(op, "IdentityN", [writer.ref(t) for t in op.inputs], {"T": attr("list(type)", [t.dtype for t in op.inputs])})
+
+
 @imports("IdentityN", "ShapeN")
 def _(node: Node) -> Any:
     if node.proto.op == "ShapeN":

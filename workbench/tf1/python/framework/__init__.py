@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import workbench.tf1 as tf
 from workbench.core.graph import dtype as _dtype
-from workbench.core.graph.build import constant_value as _constant_value
+from workbench.core.graph.build import constant_shape as _constant_shape
 from workbench.core.graph.shape import as_shape as _as_shape
 from workbench.formats import saver as _saver
 from workbench.nn import functions as function
@@ -16,11 +16,6 @@ __all__ = ["common_shapes", "constant_op", "device", "dtypes", "errors", "errors
 
 def _of(names: str, **more: object) -> Namespace:
     return Namespace(**{name: getattr(tf, name) for name in names.split()}, **more)
-
-
-def constant_value(tensor: object) -> object:
-    """The value of a tensor that follows from constants alone, None for any other."""
-    return _constant_value(tf.convert_to_tensor(tensor))
 
 
 def _read(filename: object, binary_mode: bool) -> object:
@@ -57,7 +52,9 @@ tensor_shape = _of("Dimension TensorShape", scalar=lambda: tf.TensorShape([]), v
                    matrix=lambda rows, columns: tf.TensorShape([rows, columns]),
                    unknown_shape=lambda ndims=None: tf.TensorShape(None if ndims is None else [None] * ndims),
                    as_shape=_as_shape)
-tensor_util = _of("make_ndarray make_tensor_proto", constant_value=constant_value, MakeNdarray=tf.make_ndarray,
+tensor_util = _of("make_ndarray make_tensor_proto", constant_value=tf.contrib.util.constant_value,
+                  constant_value_as_shape=lambda tensor: _constant_shape(tf.convert_to_tensor(tensor)),
+                  MakeNdarray=tf.make_ndarray,
                   is_tensor=tf.contrib.framework.is_tensor)
 test_util = Namespace(TensorFlowTestCase=tf.test.TestCase, gpu_device_name=tf.test.gpu_device_name,
                       IsMklEnabled=lambda: False, assert_equal_graph_def=tf.test.assert_equal_graph_def)
