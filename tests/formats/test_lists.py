@@ -94,7 +94,7 @@ def test_elements_never_written():
         assert session.run(ops.list_length(ops.list_top(ops.list_extend(holes, holes), 3))) == 3
 
 
-def recurrent_model():
+def recurrent_model(tf):
     x, y = tf.placeholder(tf.float32, [None, 4, 2], name="x"), tf.placeholder(tf.float32, [None, 2], name="y")
     outputs, _ = tf.nn.dynamic_rnn(Cell(tf), x, dtype=tf.float32)
     loss = tf.reduce_mean(tf.square(outputs[:, -1] - y), name="loss")
@@ -111,7 +111,7 @@ def losses(session, count):
 
 def test_training_of_a_recurrent_model_goes_on_from_its_meta_graph_and_saved_model(tmp_path):
     with tf.Graph().as_default(), tf.Session() as session:
-        last = recurrent_model()
+        last = recurrent_model(tf)
         session.run(tf.global_variables_initializer())
         losses(session, 3)
         path = tf.train.Saver().save(session, str(tmp_path / "m"))

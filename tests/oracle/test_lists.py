@@ -9,19 +9,22 @@ import pytest
 import workbench.tf1 as ours
 from tests.core.flow_gradient_cases import CASES
 from tests.formats.array_programs import PROGRAMS, X, built, computed, values
-from tests.formats.test_lists import differentiated
+from tests.formats.test_lists import differentiated, losses, recurrent_model
 from tests.oracle.harness import compared, quiet, tensorflow
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("in_frames")]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_with_arrays(name: str) -> None:
+@pytest.mark.parametrize("forth", [True, False], ids=["ours to TensorFlow", "TensorFlow to ours"])
+def test_programs_with_arrays(name: str, forth: bool) -> None:
     with quiet():
-        wanted = computed(ours, name)
+        tf = tensorflow()
+        writer, reader = (ours, tf) if forth else (tf, ours)
+        wanted = computed(writer, name)
         compared("values", len(wanted))
-        for found, value in zip(values(tensorflow(), *built(ours, name)), wanted, strict=True):
-            np.testing.assert_allclose(found, value, 1e-5)
+        for found, value in zip(values(reader, *built(writer, name)), wanted, strict=True):
+            np.testing.assert_allclose(found, value, 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "list_extended"])
@@ -33,6 +36,23 @@ def test_gradients_of_loops_and_lists(name: str) -> None:
         tf.import_graph_def(tf.GraphDef.FromString(proto.SerializeToString()), name="")
         for found, value in zip(session.run(names, feeds), wanted, strict=True):
             np.testing.assert_allclose(found, value, 1e-9)
+
+
+@pytest.mark.parametrize("forth", [True, False], ids=["ours to TensorFlow", "TensorFlow to ours"])
+def test_training_of_a_recurrent_model_goes_on_in_the_other_library(forth: bool, tmp_path: Any) -> None:
+    with quiet():
+        tf = tensorflow()
+        writer, reader = (ours, tf) if forth else (tf, ours)
+        with writer.Graph().as_default(), writer.Session() as session:
+            recurrent_model(writer)
+            session.run(writer.global_variables_initializer())
+            losses(session, 3)
+            path = writer.train.Saver(write_version=writer.train.SaverDef.V2).save(session, str(tmp_path / "m"))
+            wanted = losses(session, 4)
+        with reader.Graph().as_default(), reader.Session() as session:
+            reader.train.import_meta_graph(path + ".meta").restore(session, path)
+            compared("values", len(wanted))
+            np.testing.assert_allclose(losses(session, 4), wanted, 1e-5)
 
 
 def listed(tf: Any, lists: Any, x: Any) -> list[Any]:

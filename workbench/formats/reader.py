@@ -8,7 +8,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph import device as devices
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.dtype import resource
+from workbench.core.graph.dtype import resource, variant
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow import set_back_edge
@@ -237,7 +237,7 @@ class _Import:
             except (TypeError, ValueError, LookupError) as error:      # attributes of a kind that no builder expects
                 raise errors.InvalidArgumentError(f"{node.where}: its inputs or attributes do not fit ({error}); write the "
                                                   "graph anew") from None
-        if "_output_shapes" in proto.attr and len(outputs) == 1 and outputs[0].dtype is not resource:
+        if "_output_shapes" in proto.attr and len(outputs) == 1 and outputs[0].dtype not in (resource, variant):
             outputs[0].set_shape(node.attr("_output_shapes")[0])
         self.outputs[proto.name] = outputs
         self.operations[proto.name] = tuple(op for op in own if op.id >= start)

@@ -10,8 +10,9 @@ from workbench.formats.families import (
     networks,
     quantized,
     state,
+    step_arrays,
     texts,
 )
 
 __all__ = ["arithmetic", "arrays", "flow", "gradients", "list_readers", "lists", "lookups", "networks", "quantized", "state",
-           "texts"]
+           "step_arrays", "texts"]
