@@ -95,3 +95,36 @@ def test_rules_of_optimizers_take_variables():
         assert session.run(training_ops.apply_momentum(w, slot, 0.5, [1.0, 2.0], 0.9, use_locking=True)).tolist() == [0.5, 1.0]
         assert session.run(training_ops.sparse_apply_gradient_descent(w, 0.5, [2.0], [1])).tolist() == [0.5, 0.0]
         assert session.run(slot).tolist() == [1.0, 2.0]
+
+
+def test_one_shape_stands_for_a_sparse_tensor_or_slices_in_a_loop():
+    def longer(step, table):
+        return step + 1, tf.SparseTensor(tf.concat([table.indices, [[1, 1]]], 0), tf.concat([table.values, [5.0]], 0),
+                                         table.dense_shape)
+
+    def twice(step, rows):
+        return step + 1, tf.IndexedSlices(tf.concat([rows.values] * 2, 0), tf.concat([rows.indices] * 2, 0))
+    unknown = tf.TensorShape([])
+    _, table = tf.while_loop(lambda step, table: step < 2, longer, [0, tf.SparseTensor([[0, 0]], [1.0], [3, 4])],
+                             shape_invariants=[unknown, tf.TensorShape([2])])
+    _, rows = tf.while_loop(lambda step, rows: step < 2, twice, [0, tf.IndexedSlices(tf.zeros([1, 2]), tf.constant([7]))],
+                            shape_invariants=[unknown, tf.TensorShape([None, 2])])
+    assert table.values.shape.as_list() == [None] and table.indices.shape.as_list() == [None, 2]
+    assert rows.values.shape.as_list() == [None, 2]
+    with tf.Session() as session:
+        assert session.run(table).values.tolist() == [1.0, 5.0, 5.0] and session.run(rows.indices).tolist() == [7] * 4
+
+
+def test_names_come_by_position_too():
+    x = tf.constant([[1.0, 3.0]])
+    assert [t.op.name for t in (tf.argmax(x, 1, "largest"), tf.argmin(x, 1), tf.bitcast(x, tf.int32, None), tf.equal("a", "b"),
+                                tf.bitcast(x, tf.int32, "bits"), tf.reduce_sum(x, 0, False, "sum"))] == [
+        "largest", "ArgMin", "Bitcast", "Equal", "bits", "sum"]
+    assert tf.argmax(x, dimension=1, output_type=tf.int32).dtype == tf.int32
+    with pytest.raises(ValueError, match="axis and dimension are one argument"):
+        tf.argmax(x, 1, dimension=1)
+
+
+def test_padded_shapes_given_as_constant_tensors_are_known():
+    data = tf.data.Dataset.range(3).map(lambda x: tf.fill([x], 1)).padded_batch(2, tf.constant([5], tf.int64))
+    assert data.output_shapes.as_list() == [None, 5]

@@ -60,6 +60,10 @@ class SparseTensor:
     def __graph_parts__(self) -> tuple[list[Tensor], Callable[..., Any]]:
         return [self.indices, self.values, self.dense_shape], SparseTensorValue
 
+    @staticmethod
+    def __part_shapes__(shape: Shape) -> list[Shape]:
+        return [Shape([None, shape[0]]), Shape([None]), shape]      # given as that of `dense_shape`
+
     def __parts__(self) -> tuple[list[Tensor], Callable[[list[Tensor]], SparseTensor]]:
         """The tensors of which it is one in branches and loops, and how it is made of new ones."""
         return [self.indices, self.values, self.dense_shape], lambda new: SparseTensor(*new)

@@ -75,8 +75,7 @@ reduce_mean = _renamed(_ops.reduce_mean, "input_tensor", **_REDUCE)
 reduce_min = _renamed(_ops.reduce_min, "input_tensor", **_REDUCE)
 reduce_prod = _renamed(_ops.reduce_prod, "input_tensor", **_REDUCE)
 reduce_sum = _renamed(_ops.reduce_sum, "input_tensor", **_REDUCE)
-argmax = _renamed(_ops.argmax, "input", dimension="axis", output_type="dtype")
-argmin = _renamed(_ops.argmin, "input", dimension="axis", output_type="dtype")
+argmax, argmin = _functions.position(_ops.argmax), _functions.position(_ops.argmin)
 arg_max, arg_min = argmax, argmin
 
 # first arguments that TensorFlow calls otherwise

@@ -237,6 +237,17 @@ class SparseConditionalAccumulator(wb.SparseConditionalAccumulator):
         super().__init__(dtype, shape, shared_name, name, "ROW_MEAN" if reduction_type == "MEAN" else reduction_type)
 
 
+def position(operation: Any) -> Any:
+    """argmax or argmin with TensorFlow's arguments in their order."""
+    def find(input: Any, axis: Any = None, name: str | None = None, dimension: Any = None, output_type: Any = "int64") -> Any:
+        """The position of the largest (argmin: smallest) element along `axis` (0), also called `dimension`."""
+        if axis is not None and dimension is not None:
+            raise errors.InvalidArgumentError("argmax: axis and dimension are one argument; give one")
+        along = dimension if axis is None else axis
+        return operation(input, axis=0 if along is None else along, dtype=output_type, name=name)
+    return find
+
+
 @_offered
 def device(device_name_or_function: Any) -> Any:
     """Operations made below are placed there: a name, a DeviceSpec, or a function from operation to either."""

@@ -135,9 +135,14 @@ def _scoped(function: Callable[..., Any], default: str) -> Callable[..., Any]:
 
 
 def _named(function: Callable[..., Any], default: str) -> Callable[..., Any]:
+    parameters = list(inspect.signature(function).parameters.values())
+    place = next((i for i, p in enumerate(parameters) if p.name == "name" and p.kind is p.POSITIONAL_OR_KEYWORD), None)
+
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        last = len(args) > 1 and isinstance(args[-1], str)      # the name may come last by position
+        if place is not None and len(args) > place:      # the name came by position
+            return function(*args[:place], args[place] or default, *args[place + 1:], **options)
+        last = place is None and len(args) > 1 and isinstance(args[-1], str)
         if options.get("name") is None and not last:
             options["name"] = default
         return function(*args, **options)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.shape import Shape
 
 __all__ = ["FLAT", "IndexedSlices", "IndexedSlicesValue", "on_values"]
 
@@ -55,6 +56,10 @@ class IndexedSlices:
     def graph(self) -> Graph:
         """The graph of the values."""
         return self.values.graph
+
+    @staticmethod
+    def __part_shapes__(shape: Shape) -> list[Shape]:
+        return [shape, shape[:1], Shape([shape.rank])]      # given as that of `values`
 
     def __graph_parts__(self) -> tuple[list[Tensor], Callable[..., Any]]:
         parts = [self.values, self.indices, self.dense_shape]

@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices
+from workbench.core.graph.shape import Shape
 
 __all__ = ["Structure", "analyze", "flatten_up_to", "pack", "register"]
 
@@ -19,6 +20,7 @@ class Structure:
     keys: tuple[Any, ...] = ()
     children: tuple[Structure, ...] = ()
     rebuild: Callable[[list[Any]], Any] = field(default=lambda parts: parts[0], compare=False)
+    shapes: Callable[[Shape], list[Shape]] | None = field(default=None, compare=False)      # of the parts, by that of the whole
 
     def __str__(self) -> str:
         if not self.keys and self.kind in ("*", "None"):
@@ -58,7 +60,8 @@ def analyze(value: Any) -> tuple[Structure, list[Any]]:
     keys, parts, rebuild = opened
     found = [analyze(part) for part in parts]
     leaves = [leaf for _, flat in found for leaf in flat]
-    return Structure(type(value).__name__, keys, tuple(s for s, _ in found), rebuild), leaves
+    shapes = getattr(value, "__part_shapes__", None)
+    return Structure(type(value).__name__, keys, tuple(s for s, _ in found), rebuild, shapes), leaves
 
 
 def _open(value: Any) -> tuple[tuple[Any, ...], list[Any], Callable[[list[Any]], Any]] | None:
@@ -98,6 +101,8 @@ def flatten_up_to(structure: Structure, value: Any, where: str) -> list[Any]:
         return [value]
     if structure.kind == "None":
         return []
+    if isinstance(value, Shape) and structure.shapes is not None:
+        value = structure.shapes(value)[:len(structure.children)]
     opened = None if value is None else _open(value)
     if opened is None or len(opened[1]) != len(structure.children):
         raise errors.InvalidArgumentError(f"{where}: {value!r} does not follow the structure {structure}; "

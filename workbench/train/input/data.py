@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape, as_shape
@@ -284,8 +284,7 @@ def _stacked(part: Part, size: int | None) -> Part:
 def _sizes(given: Any) -> tuple[Tensor, Shape]:
     """A padded shape as the tensor that the program reads (-1: the longest), and as far as it is known."""
     if isinstance(given, Tensor):
-        rank = given.shape.as_list()[0] if given.shape.rank else None
-        return ops.cast(given, "int64"), Shape(None if rank is None else [None] * rank)
+        return ops.cast(given, "int64"), constant_shape(given)
     shape = as_shape([None if d is not None and int(d) == -1 else d for d in (
         given.as_list() if hasattr(given, "as_list") else given)])
     return ops.constant([-1 if d is None else d for d in shape.as_list()], "int64", [len(shape.as_list())]), shape
