@@ -70,6 +70,7 @@ LAYERS = (
     ("partition", "core.compile.partition"),
     ("order of operations", "core.compile.order"),
     ("segments", "core.compile.segments core.compile.memory"),
+    ("budgets of bytes", "core.compile.budget"),
     ("values", "core.compile.values"),
     ("ownership", "core.compile.ownership"),
     ("forms", "core.compile.forms"),

@@ -13,7 +13,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_gra
 from workbench.core.graph.program import has_effect
 from workbench.core.ops.flow_body import copy_operation
 
-__all__ = ["Recomputed", "recompute"]
+__all__ = ["Recomputed", "recompute", "repeats"]
 
 _numbers = itertools.count(1)
 _LEFT = frozenset({"argument", "placeholder", "constant", "merge", "switch", "enter", "exit", "next_iteration"})
@@ -55,7 +55,7 @@ def _mark(operations: Sequence[Operation], group: int) -> int:
     """Mark what can be computed again of `operations` and in their bodies; returns how much that is."""
     count = 0
     for op in operations:
-        if _repeats(op):
+        if repeats(op):
             op.recomputed, count = group, count + 1
         for body in _bodies(op):
             count += _mark(body.operations, group)
@@ -66,7 +66,7 @@ def _bodies(op: Operation) -> list[Graph]:
     return [value for value in op.attrs.values() if isinstance(value, Graph)]
 
 
-def _repeats(op: Operation) -> bool:
+def repeats(op: Operation) -> bool:
     """Is the same computed whenever it runs, and at no other price than time? Not what draws numbers, uses state or runs
     bodies, whose gradients are bodies too."""
     kept = any(t.dtype in (resource, variant) for t in (*op.inputs, *op.outputs))

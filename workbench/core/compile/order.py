@@ -9,7 +9,7 @@ from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import has_effect, is_back_edge, state_names
 
-__all__ = ["order", "peak"]
+__all__ = ["is_view", "order", "peak"]
 
 _SMALL = 64      # bytes
 
@@ -55,7 +55,7 @@ class _Memory:
             for tensor in op.inputs:
                 self.left.setdefault(self.of(tensor), {})[op] = None
             for tensor in op.outputs:
-                self.root[tensor] = self.of(op.inputs[0]) if _is_view(op) else tensor
+                self.root[tensor] = self.of(op.inputs[0]) if is_view(op) else tensor
                 if self.root[tensor] is tensor:
                     self.size[tensor] = _bytes(op, tensor)
         self.kept = {self.of(t) for t in results}
@@ -88,7 +88,8 @@ class _Memory:
         return sum([self.size[r] for r in roots if r in self.size and r not in self.kept and len(self.left[r]) == 1])
 
 
-def _is_view(op: Operation) -> bool:
+def is_view(op: Operation) -> bool:
+    """Is what it makes the same memory as what it reads?"""
     return op.definition.view and len(op.outputs) == 1
 
 

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from workbench import errors
+from workbench.core.compile.budget import Budgeted
 from workbench.core.compile.explain import Row, Usage, explain_plan, usage
 from workbench.core.compile.plan import Plan, plans_of
 from workbench.core.device.interface import Memory
@@ -29,6 +30,7 @@ class Explanation:
     programs: tuple[tuple[str, str], ...]       # device, the Python that its steps run
     steps: int = 0
     devices: tuple[tuple[str, int, int], ...] = ()      # bytes in use now and at most so far, of devices of this process
+    budgets: Mapping[str, Budgeted] = field(default_factory=dict)      # of a session with a memory budget, by device
 
     def source(self, operation: str | None = None) -> str:
         """The source that the kernel of an operation (by its name, or one of those it was fused with) was compiled from;
@@ -56,11 +58,16 @@ class Explanation:
     @property
     def usages(self) -> list[str]:
         """The memory that the plan of each device needs, and what its devices in this process hold."""
-        return [f"{m.device}: arena {m.arena:,} bytes, {m.busiest:,} alive at once "
+        return [f"{m.device}: arena {m.arena:,} bytes{self._saved(m.device)}, {m.busiest:,} alive at once "
                 f"({', '.join(f'{name} {size:,}' for name, size in m.largest)}), {m.waiting:,} of them for gradients, "
                 f"{m.unshared:,} without sharing; "
                 f"variables {m.variables:,}, constants {m.constants:,}" for m in self.memory] + [
                     f"{device}: {now:,} bytes in use by this session, {peak:,} at most" for device, now, peak in self.devices]
+
+    def _saved(self, device: str) -> str:
+        found = self.budgets.get(device)
+        return "" if found is None else (f" of a budget of {found.budget:,} (before {found.again} operations were computed "
+                                         f"again {found.before:,})" if found.again else f" of a budget of {found.budget:,}")
 
     @property
     def table(self) -> list[tuple[str, ...]]:
@@ -74,9 +81,9 @@ class Explanation:
 
 
 def explained(executable: str, plans: Iterable[tuple[str, Plan]], journal: Journal,
-              counted: Callable[[str], Memory | None]) -> Explanation:
-    """The explanation of `plans` by device, with the times that `journal` remembers of their operations and the memory
-    that is `counted` for a device."""
+              counted: Callable[[str], Memory | None], budgets: Mapping[str, Budgeted]) -> Explanation:
+    """The explanation of `plans` by device, with the times that `journal` remembers of their operations, the memory that is
+    `counted` for a device, and what `budgets` changed."""
     parts = list(plans)
     times, steps = _times(executable, journal)
     rows = [replace(row, measured=times.get((row.device, row.name))) for device, plan in parts
@@ -84,7 +91,7 @@ def explained(executable: str, plans: Iterable[tuple[str, Plan]], journal: Journ
     held = {device: memory for device, _ in parts if (memory := counted(device)) is not None}
     return Explanation(executable, tuple(rows), tuple(usage(plan, device) for device, plan in parts),
                        tuple((device, plan.source) for device, plan in parts), steps,
-                       tuple((device, memory.used, memory.peak) for device, memory in held.items()))
+                       tuple((device, memory.used, memory.peak) for device, memory in held.items()), budgets)
 
 
 def kernel_of(executable: str, operation: str) -> list[tuple[str, str]]:

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from workbench.core.compile.budget import Budgeted
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.run.local import Runner
 from workbench.core.run.losses import losses_of
@@ -30,12 +31,13 @@ class Definition(NamedTuple):
 
 
 class Executable:
-    """What runs steps of a definition, and for the session: where they are recorded, the bytes held, the last use."""
+    """What runs steps of a definition, and for the session: where they are recorded, the bytes held, the last use; by device
+    what a budget of bytes changed."""
 
-    __slots__ = ("__weakref__", "home", "name", "nbytes", "runner", "used")
+    __slots__ = ("__weakref__", "budgets", "home", "name", "nbytes", "runner", "used")
 
-    def __init__(self, name: str, runner: Runner, home: str, nbytes: int) -> None:
-        self.name, self.runner, self.home, self.nbytes = name, runner, home, nbytes
+    def __init__(self, name: str, runner: Runner, home: str, nbytes: int, budgets: Mapping[str, Budgeted]) -> None:
+        self.name, self.runner, self.home, self.nbytes, self.budgets = name, runner, home, nbytes, budgets
         self.used = 0      # the number of the step
 
 

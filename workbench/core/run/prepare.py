@@ -10,17 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
 from workbench.core import trace
+from workbench.core.compile.budget import BUDGET, Budgeted, within
 from workbench.core.compile.partition import Part, partition
 from workbench.core.compile.place import Policy, place
-from workbench.core.compile.plan import Plan
+from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import type_of
 from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.stages import Stages
-from workbench.core.kernels.options import KernelOptions
+from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.names import task_of
 from workbench.core.passes.hold import HOLD, hold
 from workbench.core.passes.lower import lower
@@ -31,7 +34,7 @@ from workbench.core.run.local import Backend
 from workbench.core.run.plans import Definition, Executable
 from workbench.core.trace import GraphRecord, Span
 
-__all__ = ["Preparation", "check_passes"]
+__all__ = ["Preparation", "check_budget", "check_passes"]
 
 _OPERATION_BYTES = 6000     # what a plan holds for an operation, its line of code and its kernel; measured
 
@@ -61,6 +64,14 @@ def check_passes(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def check_budget(nbytes: int | None) -> int | None:
+    """`nbytes` if it is a number of bytes, or None for no budget, else InvalidArgumentError."""
+    if nbytes is None or (isinstance(nbytes, int | np.integer) and not isinstance(nbytes, bool) and nbytes > 0):
+        return nbytes
+    raise errors.InvalidArgumentError(f"Session: memory_budget is {nbytes!r} but must be a positive number of bytes; leave it "
+                                      "out for no budget")
+
+
 @dataclass(frozen=True)
 class Preparation:
     """How a session prepares: its graph, where its steps run, and what it was told about passes and kernels."""
@@ -73,6 +84,7 @@ class Preparation:
     policy: Policy
     passes: Passes = PASSES
     short: bool = False             # float32 travels between tasks as bfloat16
+    budget: int | None = None       # bytes that the values of a step may take on a device
 
     def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape], say: Callable[..., None]) -> Executable:
         """All stages for feeds of `shapes`; `say(state, …)` hears of each. `name` is never used twice: tasks may still
@@ -94,7 +106,7 @@ class Preparation:
         placement = place(lowered, devices, devices[0], self.policy)
         _record(lambda: stages.whole("placed", "Every operation has a device.", lowered, placement))
         parts = partition(lowered, placement, self.short)
-        self._rewrite_shares(parts, stages)
+        budgets = self._rewrite_shares(parts, stages)
         count = len(lowered.graph.operations)
         def told(part: int = 0, of: int = 0) -> None:
             say("compiling", what=f"{count:,} operations", part=part, parts=of)
@@ -105,11 +117,12 @@ class Preparation:
         trace.journal.span(Span("compile", name, task_of(home), home, threading.get_ident(), start,
                                 time.perf_counter(), -1, detail=f"{count} operations{shown}", executable=name))
         say("ready")
-        return Executable(name, runner, _busiest(lowered, placement, home), runner.nbytes + _OPERATION_BYTES * count)
+        return Executable(name, runner, _busiest(lowered, placement, home), runner.nbytes + _OPERATION_BYTES * count,
+                          budgets)
 
-    def _rewrite_shares(self, parts: Sequence[Part], stages: Stages) -> None:
-        """The device passes, on each device's share alone, then when what crosses is sent; all shares are recorded after
-        each."""
+    def _rewrite_shares(self, parts: Sequence[Part], stages: Stages) -> dict[str, Budgeted]:
+        """The device passes, on each device's share alone, then when what crosses is sent, and what a budget asks for, which
+        is returned by device; all shares are recorded after each."""
         found = {"partition": ("Every device gets its share; what crosses is sent and received.",
                                [(part.device, part.program) for part in parts])}
         for part in parts:
@@ -123,8 +136,21 @@ class Preparation:
                 part.program = program
             if any(part.program is not program for part, program in zip(parts, before)):
                 found[HOLD[0]] = HOLD[1], [(part.device, part.program) for part in parts]
+        budgets = {part.device: self._budgeted(part) for part in parts} if self.budget is not None else {}
+        if any(each.again for each in budgets.values()):
+            found[BUDGET[0]] = BUDGET[1], [(part.device, part.program) for part in parts]
         for stage, (note, shares) in found.items():
             _record(lambda s=stage, n=note, p=shares: stages.side_by_side(s, n, p))      # type: ignore[misc]
+        return budgets
+
+    def _budgeted(self, part: Part) -> Budgeted:
+        """The share within the budget, by the plans that this process would make of it."""
+        assert self.budget is not None
+        with using(self.kernels):
+            found = within(part.program, self.budget, lambda form: compile_plan(
+                form, f"a try for {part.device}", type_of(part.device)).arena_bytes, part.device)
+        part.program = found.program
+        return found
 
 
 def _rewriting(stages: Stages, say: Callable[..., None], operations: int,

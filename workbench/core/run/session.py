@@ -32,7 +32,7 @@ from workbench.core.run.losses import record
 from workbench.core.run.metadata import StepRecorder
 from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
-from workbench.core.run.prepare import Preparation, check_passes
+from workbench.core.run.prepare import Preparation, check_budget, check_passes
 from workbench.core.run.target import backend_of, options_of, passes_off, short_messages, tasks_of
 from workbench.core.run.tuning import Tuned, tune_plans
 from workbench.core.run.where import place_of
@@ -62,15 +62,17 @@ class Session:
     `kernels` says which libraries may serve and how they choose (default: `settings`).
     `precision` "bfloat16" or "float16" computes products and convolutions of float32 from 16-bit values, added up in float32;
     variables stay float32. No kernel library serves such products yet: it shows what the precision does to a training, and
-    takes longer. Raises errors of `workbench.errors` with the operation, both values and the fix; the session and its
-    variables stay usable after any error.
+    takes longer. `memory_budget` is how many bytes a step's values may take on each device, its variables, constants and feeds
+    apart: values of the forward pass are computed again for gradients until its plan keeps to it, or ResourceExhaustedError
+    says what it needs; values stay as they are, bit for bit. Raises errors of
+    `workbench.errors` with the operation, both values and the fix; the session and its variables stay usable after any error.
     """
 
     _numbers = itertools.count()
 
     def __init__(self, target: Any = None, graph: Graph | None = None, config: Any = None, devices: int = 1,
                  disabled_passes: Sequence[str] = (), lower_all: bool = False,
-                 kernels: KernelOptions | None = None, precision: str | None = None) -> None:
+                 kernels: KernelOptions | None = None, precision: str | None = None, memory_budget: int | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
             raise errors.DtypeError(f"Session: graph must be a tf.Graph, but it is {graph!r}")
         self.graph, config = graph or graphs.get_default_graph(), options_of(target, config)
@@ -84,7 +86,8 @@ class Session:
                         bool(getattr(config, "log_device_placement", False)))
         self._preparation = Preparation(self.graph, self._backend, disabled,
                                         (lambda op: True) if lower_all else must_lower, kernels or KernelOptions(), policy,
-                                        passes_with(precision), short_messages(config))
+                                        passes_with(precision), short_messages(config),
+                                        check_budget(memory_budget))
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._steps, self._executables = itertools.count(), itertools.count()
@@ -233,7 +236,7 @@ class Session:
         form, found, values = self._asked("explain", fetches, feed_dict)
         for _ in range(steps):
             self._step(form, found, values, True, self._timeout)
-        return explained(found.name, found.runner.compiled(), trace.journal, self._backend.memory)
+        return explained(found.name, found.runner.compiled(), trace.journal, self._backend.memory, found.budgets)
 
     def tune(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, seconds: float = 5.0) -> Tuned:
         """Times the ways to execute the operations of a step, where there are several, for about `seconds`, and keeps the times
@@ -305,7 +308,7 @@ class Session:
             return self._prepare(family.definition, [Shape(shape) for shape in fed])
         except errors.ShapeError as error:
             found = self._general(family)
-            return Executable(found.name, Doubtful(found.runner, error), found.home, 0)
+            return Executable(found.name, Doubtful(found.runner, error), found.home, 0, {})
 
     def _general(self, family: Family) -> Executable:
         return self._plans.find(family, None, lambda: self._prepare(family.definition, [
