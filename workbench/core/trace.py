@@ -256,7 +256,7 @@ class Journal:
                 self.lost_elsewhere[task] = self.lost_elsewhere.get(task, 0) + lost
             for span in spans:
                 moved = clock.at(span.start)
-                self._spans.append(span._replace(start=span.start - moved, end=span.end - moved) if moved else span)
+                self._spans.append(Span._make((*span[:5], span.start - moved, span.end - moved, *span[7:])) if moved else span)
             if task in self._told:
                 self._told[task] = max(self._told[task], until - offset)
 

@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,29 @@ def test_after_a_large_frame_a_connection_goes_back_to_its_group(monkeypatch):
     pair.end()
     group.close()
     group.join(60)
+
+
+def test_only_what_was_left_in_the_buffer_asks_for_another_turn():
+    pair, frame = Pair(), raw(m.StatusRequest(True))
+
+    class Group:
+        """Its thread is this one."""
+
+        leadership = SimpleNamespace(mine=True)
+
+        def add(self, *connection: Any) -> bool:
+            return True
+
+        def remove(self, *sock: Any) -> None:
+            pass
+    group: Any = Group()
+    pair.start(group)
+    for sent, turns in [(frame, [None]), (frame * 2, [True, None]), (frame + frame[:9], [True, None]), (frame[9:], [None])]:
+        pair.other.sendall(sent)
+        assert [pair.connection.take_turn(group, fresh) for fresh in (True, False)[:len(turns)]] == turns
+    assert pair.frames == [m.StatusRequest(True)] * 5
+    pair.other.close()
+    assert pair.connection.take_turn(group, True) is False and len(pair.closed) == 1
 
 
 def test_frames_of_some_rows_share_the_thread_of_a_group(monkeypatch):

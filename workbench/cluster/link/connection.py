@@ -203,7 +203,7 @@ class SocketConnection(Connection):
     def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool | None:
         """For a group: handle one frame that needs no waiting. `fresh`: the socket was just reported readable.
 
-        True: handled one, call again. None: nothing complete is here. False: this connection left the group.
+        True: handled one, call again. None: nothing more is here. False: this connection left the group.
         """
         error: BaseException | None = None
         try:
@@ -219,7 +219,8 @@ class SocketConnection(Connection):
                     self._leave_group(group)
                     return False
                 if frame is None or self._handle(frame, group.leadership):
-                    return None if frame is None else True
+                    # after a hand-over nobody listens to this; else it spares a turn that would find nothing
+                    return True if frame is not None and self._begin < self._end else None
         except BlockingIOError:
             return None
         except Exception as raised:

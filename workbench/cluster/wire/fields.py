@@ -70,7 +70,7 @@ class Codec:
 
     def unpack_all(self, value: Any, where: str) -> tuple[Any, ...]:
         """The items of a list, each of which must be acceptable."""
-        if type(value) is not list or not all(self.accepts(item) for item in value):
+        if type(value) is not list or not all(map(self.accepts, value)):
             raise _wrong(where, value, f"list of {self.wanted}")
         return tuple(value)
 
@@ -224,9 +224,8 @@ class Spans(Codec):
     def unpack(self, value: Any, payload: Payload, where: str) -> tuple[Span, ...]:
         if type(value) is not list:
             raise _wrong(where, value, f"list of {self.wanted}s")
-        spans = []
+        types = self._types
         for row in value:
-            if type(row) is not list or tuple(map(type, row)) != self._types:
+            if type(row) is not list or (*map(type, row),) != types:
                 raise _wrong(where, row, self.wanted)
-            spans.append(Span(*row))
-        return tuple(spans)
+        return tuple(map(Span._make, value))
