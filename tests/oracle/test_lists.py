@@ -38,6 +38,20 @@ def test_gradients_of_loops_and_lists(name: str) -> None:
             np.testing.assert_allclose(found, value, 1e-9)
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_they_wrote_is_written_again(name: str) -> None:
+    with quiet():
+        tf = tensorflow()
+        proto, names, start = built(tf, name)
+        with ours.Graph().as_default() as graph:
+            ours.import_graph_def(proto.SerializeToString(), name="")
+            again = graph.as_graph_def()
+        wanted = computed(tf, name)
+        compared("values", len(wanted))
+        for found, value in zip(values(tf, again, names, start), wanted, strict=True):
+            np.testing.assert_allclose(found, value, 1e-5, 1e-6)
+
+
 @pytest.mark.parametrize("forth", [True, False], ids=["ours to TensorFlow", "TensorFlow to ours"])
 def test_training_of_a_recurrent_model_goes_on_in_the_other_library(forth: bool, tmp_path: Any) -> None:
     with quiet():

@@ -1,7 +1,7 @@
 """What the lists of a graph hold: TensorFlow's operations of lists name the dtype of elements, ours only where it matters."""
 from __future__ import annotations
 
-from workbench.core.graph.dtype import DType, as_dtype, variant
+from workbench.core.graph.dtype import DType, as_dtype, resource, variant
 from workbench.core.graph.graph import Graph, Operation, Tensor
 
 __all__ = ["element_dtypes"]
@@ -11,7 +11,13 @@ _HOLDS = {
     "list_from_tensor": (~0, 0), "list_concat": (0, ~0), "list_concat_like": (0, ~0), "list_split_like": (~0, 0),
     "list_get": (0, ~0), "list_only": (~0, 0), "list_at": (0, ~0), "list_set": (0, 2), "tensor_array_read": (0, ~0)}
 """Operation -> which of its tensors is a list, and which an element of it, or a row of elements; `~n` is an output."""
-_LIKE = {"list_push": (0, ~0), "list_pop": (0, ~0), "list_pop_like": (0, ~0), "list_set": (0, ~0)}
+_HANDLES = {
+    "step_array": (~0,), "step_array_gradient": (0, ~0), "step_stack": (~0,),
+    **dict.fromkeys(("step_array_write", "step_array_scatter", "step_array_split", "step_array_read", "step_array_gather",
+                     "step_array_concat", "step_array_size", "step_stack_push", "step_stack_pop"), (0,))}
+"""Operation -> which of its tensors are handles of arrays or stacks of a step: TensorFlow's dtype of them is resource."""
+_LIKE = {"list_push": (0, ~0), "list_pop": (0, ~0), "list_pop_like": (0, ~0), "list_set": (0, ~0),
+         "step_stack_push": (1, ~0), "step_stack_pop": ()}
 """Operation -> which of its lists hold the same; of those that stand in neither table all do."""
 
 
@@ -31,13 +37,16 @@ class _Kind:
 
 
 def element_dtypes(graph: Graph) -> dict[Tensor, DType]:
-    """The dtype of the elements of each list, variant where they are lists; float32 where nobody puts anything in."""
+    """The dtype of the elements of each list, variant where they are lists; float32 where nobody puts anything in; resource for
+    handles of arrays and stacks."""
     kinds = {t: _Kind() for op in graph.operations for t in op.outputs if t.dtype is variant}
 
     for op in graph.operations:
         lists = [t for t in (*op.inputs, *op.outputs) if t.dtype is variant]
         if op.kind in _LIKE or op.kind in _HOLDS:
-            lists = [_tensor(op, place) for place in _LIKE.get(op.kind, ())]
+            lists = [t for place in _LIKE.get(op.kind, ()) if (t := _tensor(op, place)) in kinds]
+        for place in _HANDLES.get(op.kind, ()):
+            _hold(kinds[_tensor(op, place)], resource)
         for other in lists:
             _join(kinds[lists[0]], kinds[other])
         if op.kind in _HOLDS:

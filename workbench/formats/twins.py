@@ -113,9 +113,10 @@ class Row:
             else:
                 given[name] = op.inputs[names.index(name)]
                 refs.append(writer.ref(given[name]))
-        writer.node(op, self.theirs, refs, {key: self._attr(op, given, sign, source) for key, sign, source in self.attrs})
+        attrs = {key: self._attr(writer, op, given, sign, source) for key, sign, source in self.attrs}
+        writer.node(op, self.theirs, refs, attrs)
 
-    def _attr(self, op: Operation, given: dict[str, Any], sign: str, source: str) -> Any:
+    def _attr(self, writer: Any, op: Operation, given: dict[str, Any], sign: str, source: str) -> Any:
         if sign == "=":
             name, _, kind = source.partition(":")
             return attr(kind or kind_of(op.attrs[name]), op.attrs[name])
@@ -124,7 +125,7 @@ class Row:
             return attr("i", len(found))
         if isinstance(found, list):
             found = found[0]
-        return attr("type", found.dtype if isinstance(found, Tensor) else as_dtype(found))
+        return attr("type", writer.dtype(found) if isinstance(found, Tensor) else as_dtype(found))
 
     def read(self, node: Node) -> Any:
         """Our operation for `node`."""

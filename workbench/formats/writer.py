@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.dtype import DType, as_dtype
+from workbench.core.graph.dtype import DType, as_dtype, resource, variant
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, topological
 from workbench.core.passes.lower import ambient, lower
@@ -67,6 +67,10 @@ class Writer:
         if listed not in self._elements:
             self._elements = element_dtypes(listed.op.graph)
         return self._elements[listed]
+
+    def dtype(self, tensor: Tensor) -> DType:
+        """What TensorFlow takes the tensor for: handles of arrays of a step are of dtype variant here."""
+        return resource if tensor.dtype is variant and self.element(tensor) is resource else tensor.dtype
 
     def rename(self, tensor: Tensor, text: str) -> None:
         """`tensor` is output `text` of what was written."""

@@ -65,7 +65,7 @@ def test_gradients_are_added_up_and_have_zeros_of_the_shape_of_what_was_written(
 
 
 def test_a_stack_gives_back_the_last_first():
-    stack = ops.step_stack(-1)
+    stack = ops.step_stack(-1, dtype="float32")
     with wb.control_dependencies([ops.step_stack_push(stack, 1.0)]):
         second = ops.step_stack_push(stack, 2.0)
     with wb.control_dependencies([second]):

@@ -176,8 +176,8 @@ def step_array_size(handle: StepArray, flow: Array) -> Any:
 
 
 @op("size[] -> []", types="int32 -> variant", **STATE)
-def step_stack(size: Array) -> list[Any]:
-    """An empty stack of this step."""
+def step_stack(size: Array, *, dtype: DType) -> list[Any]:
+    """An empty stack of this step, for values of `dtype`."""
     return []
 
 

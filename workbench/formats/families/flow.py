@@ -29,7 +29,7 @@ rows("""
 @exports("enter")
 def _(writer: Any, op: Operation) -> None:
     writer.node(op, "Enter", [writer.ref(op.inputs[0])], {
-        "T": attr("type", op.inputs[0].dtype), "frame_name": attr("s", op.attrs["frame_name"]),
+        "T": attr("type", writer.dtype(op.inputs[0])), "frame_name": attr("s", op.attrs["frame_name"]),
         "is_constant": attr("b", op.attrs["is_constant"]), "parallel_iterations": attr("i", op.attrs["parallel_iterations"])})
 
 

@@ -1,23 +1,35 @@
-"""TensorFlow's TensorArrays and stacks, which its graphs of loops and their gradients use, read as objects of a step."""
+"""Twins of TensorFlow's TensorArrays and stacks, which its graphs of loops and their gradients use: objects of a step."""
 from __future__ import annotations
 
 from typing import Any
 
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import resource, variant
-from workbench.core.graph.graph import Tensor
-from workbench.core.graph.shape import Shape
-from workbench.formats.twins import Node, imports
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.formats.twins import Node, exports, imports, rows
+from workbench.formats.values import attr
 
 __all__: list[str] = []
 
+_VERSIONS = ("", "V2", "V3")      # the last is written
+_MADE = "dtype=dtype:type dynamic_size=dynamic clear_after_read=clear element_shape=shape:shape"
+for _version in _VERSIONS:
+    rows(f"""
+        step_array TensorArray{_version} size | {_MADE}
+        step_array_gradient TensorArrayGrad{_version} handle flow | source=source
+        step_array_write TensorArrayWrite{_version} handle index value flow | T:value
+        step_array_scatter TensorArrayScatter{_version} handle indices value flow | T:value
+        step_array_split TensorArraySplit{_version} handle value lengths flow | T:value
+        step_array_gather TensorArrayGather{_version} handle indices flow | dtype=dtype:type element_shape=shape:shape
+        step_array_concat TensorArrayConcat{_version} handle flow | dtype=dtype:type element_shape_except0=shape:shape
+        step_array_size TensorArraySize{_version} handle flow
+    """)
+rows("step_array_read TensorArrayReadV3 handle index flow | dtype=dtype:type", read=False)
+rows("step_stack StackV2 size | elem_type=dtype:type\nstep_stack_push StackPushV2 handle value | T:value")
 
-def _versions(name: str) -> tuple[str, ...]:
-    return (f"{name}V3", f"{name}V2", name)
 
-
-def _dims(shape: Shape | None) -> list[int | None] | None:
-    return None if shape is None or shape.dims is None else list(shape.dims)
+def _versions(name: str) -> list[str]:
+    return [name + version for version in _VERSIONS]
 
 
 def _made_with(handle: Tensor) -> Any:
@@ -27,63 +39,9 @@ def _made_with(handle: Tensor) -> Any:
     return handle.op.attrs["shape"] if handle.op.kind == "step_array" else None
 
 
-@imports(*_versions("TensorArray"))
-def _(node: Node) -> Any:
-    return list(ops.step_array(node.inputs[0], dtype=node.needed("dtype"), dynamic=node.attr("dynamic_size", False),
-                               clear=node.attr("clear_after_read", True), shape=_dims(node.attr("element_shape")),
-                               name=node.exact))
-
-
-@imports(*_versions("TensorArrayGrad"))
-def _(node: Node) -> Any:
-    return list(ops.step_array_gradient(*node.inputs, source=node.needed("source"), name=node.exact))
-
-
-@imports(*_versions("TensorArrayWrite"))
-def _(node: Node) -> Any:
-    return ops.step_array_write(*node.inputs, name=node.exact)
-
-
-@imports(*_versions("TensorArrayScatter"))
-def _(node: Node) -> Any:
-    return ops.step_array_scatter(*node.inputs, name=node.exact)
-
-
-@imports(*_versions("TensorArraySplit"))
-def _(node: Node) -> Any:
-    return ops.step_array_split(*node.inputs, name=node.exact)
-
-
 @imports(*_versions("TensorArrayRead"))
 def _(node: Node) -> Any:
     return ops.step_array_read(*node.inputs, dtype=node.needed("dtype"), shape=_made_with(node.inputs[0]), name=node.exact)
-
-
-@imports(*_versions("TensorArrayGather"))
-def _(node: Node) -> Any:
-    return ops.step_array_gather(*node.inputs, dtype=node.needed("dtype"), shape=_dims(node.attr("element_shape")),
-                                 name=node.exact)
-
-
-@imports(*_versions("TensorArrayConcat"))
-def _(node: Node) -> Any:
-    return list(ops.step_array_concat(*node.inputs, dtype=node.needed("dtype"), name=node.exact,
-                                      shape=_dims(node.attr("element_shape_except0"))))
-
-
-@imports(*_versions("TensorArraySize"))
-def _(node: Node) -> Any:
-    return ops.step_array_size(*node.inputs, name=node.exact)
-
-
-@imports("StackV2")
-def _(node: Node) -> Any:
-    return ops.step_stack(node.inputs[0], name=node.exact)
-
-
-@imports("StackPushV2")
-def _(node: Node) -> Any:
-    return ops.step_stack_push(*node.inputs, name=node.exact)
 
 
 @imports("StackPopV2")
@@ -92,6 +50,11 @@ def _(node: Node) -> Any:
     dtype = node.needed("elem_type")
     return ops.step_stack_pop(node.inputs[0], dtype=variant if dtype is resource else dtype, name=node.exact,
                               shape=[] if dtype in (resource, variant) else None)
+
+
+@exports("step_stack_pop")
+def _(writer: Any, op: Operation) -> None:
+    writer.node(op, "StackPopV2", [writer.ref(op.inputs[0])], {"elem_type": attr("type", writer.dtype(op.outputs[0]))})
 
 
 @imports(*_versions("TensorArrayClose"), "StackCloseV2")
