@@ -86,19 +86,19 @@ def test_checks_of_arrays_travel():
 
 def test_arrays_and_stacks_of_a_step_are_written_as_theirs():
     with tf.Graph().as_default() as graph:
-        handle, flow = ops.step_array(tf.constant(2), dtype="float32", shape=[])
+        handle, flow = ops.step_array(tf.constant(2), dtype="float32", shape=[1])
         stack = ops.step_stack(-1, dtype="resource")
         with tf.control_dependencies([ops.step_stack_push(stack, handle)]):
             popped = ops.step_stack_pop(stack, dtype="variant", shape=[])
-        flow = ops.step_array_write(popped, 1, tf.placeholder(tf.float32, [], name="x"), flow)
-        ops.step_array_gather(handle, [0, 1], flow, dtype="float32", shape=[], name="y")
+        flow = ops.step_array_write(popped, 1, tf.placeholder(tf.float32, [1], name="x"), flow)
+        ops.step_array_gather(handle, [0, 1], flow, dtype="float32", shape=[1], name="y")
         proto = graph.as_graph_def()
     types = {node.op: {key: node.attr[key].type for key in ("T", "elem_type") if key in node.attr} for node in proto.node}
     assert [types[op] for op in ("StackV2", "StackPushV2", "StackPopV2", "TensorArrayWriteV3")] == [
         {"elem_type": 20}, {"T": 20}, {"elem_type": 20}, {"T": 1}]      # 20: resource
     with tf.Graph().as_default() as graph, tf.Session() as session:
         tf.import_graph_def(proto, name="")
-        assert session.run("y:0", {"x:0": 3.0}).tolist() == [0, 3]
+        assert session.run("y:0", {"x:0": [3.0]}).tolist() == [[0], [3]]
         assert {node.name: node for node in graph.as_graph_def().node} == {node.name: node for node in proto.node}
 
 
