@@ -108,6 +108,7 @@ LAYERS = (
     ("tensor bundles", "formats.bundle"),
     ("files of graphs", "formats.graph_util"),
     ("parts of graphs", "formats.scoped"),
+    ("files of saved models", "formats.assets"),
     ("meta graphs", "formats.meta"),
     ("savers of TensorFlow", "formats.saver"),
     ("values of checkpoints", "formats.restoring"),

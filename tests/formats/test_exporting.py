@@ -71,6 +71,23 @@ def test_raw_features_are_fed_as_they_are(tmp_path):
     assert (tmp_path / "served" / folder.split("/")[-1] / "assets.extra" / "deep" / "words").exists()
 
 
+def test_tables_of_words_are_served_from_the_files_in_the_model(tmp_path):
+    words = tmp_path / "words.txt"
+    words.write_text("red\ngreen\nblue\n")
+
+    def model(features, labels, mode):
+        number = tf.contrib.lookup.index_table_from_file(str(words)).lookup(features["word"])
+        step = tf.assign_add(tf.train.get_global_step(), 1)
+        return tf.estimator.EstimatorSpec(mode, {"number": number}, tf.constant(0.0), step, export_outputs={
+            "serving_default": EXPORT.PredictOutput({"number": number})})
+    made = tf.estimator.Estimator(model, str(tmp_path / "model"))
+    made.train(lambda: {"word": tf.constant(["red"])}, steps=1)
+    receive = EXPORT.build_raw_serving_input_receiver_fn({"word": tf.placeholder(tf.string, [1])})
+    folder = made.export_savedmodel(tmp_path / "served", receive).decode()
+    words.unlink()
+    assert ask(folder, "serving_default", word=["blue", "black"])[0]["number"].tolist() == [2, -1]
+
+
 def test_models_of_ones_own_export_what_they_say(tmp_path):
     def model(features, labels, mode):
         w = tf.get_variable("w", [], initializer=tf.constant_initializer(3.0))

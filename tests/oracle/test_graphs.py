@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import workbench.tf1 as ours
+from tests.formats.test_assets import loaded, saved
 from tests.formats.test_twins import NARROW, refused_by_name, written
 from tests.opcases import CASES, Case
 from tests.oracle.harness import compared, quiet, tensorflow
@@ -138,6 +139,14 @@ def test_a_scope_goes_into_another_graph(forth: bool) -> None:
             assert (found.name, [v.name for v in reader.trainable_variables()]) == ("new/out:0", ["new/w:0"])
             assert session.run(found).tolist() == [[14.0]]
             assert session.run(reader.gradients(found, given)[0]).tolist() == [[2.0, 3.0]]
+
+
+@PAIRS
+def test_a_table_and_its_file_go_with_the_model(forth: bool, tmp_path: Any) -> None:
+    writer, reader = both(forth)
+    with quiet():
+        saved(writer, tmp_path / "model")
+        assert loaded(reader, tmp_path / "model")[0] == [2, -1]
 
 
 def steering(tf: Any) -> str:

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.formats.saved_model import Builder
+from workbench.nn.lookups import local_initializer
 from workbench.nn.sparse import SparseTensor
+from workbench.nn.variables import GraphKeys
 from workbench.train.estimators.estimator import Estimator, ModeKeys
 from workbench.train.estimators.signatures import signatures
 from workbench.train.estimators.specs import Exporter
@@ -118,12 +120,12 @@ def export_savedmodel(self: Estimator, export_dir_base: Any, serving_input_recei
             raise ValueError("export_savedmodel: export_outputs must be defined in order to export a model; return them in the "
                              "EstimatorSpec")
         served = signatures(received.receiver_tensors, spec.export_outputs, received.receiver_tensors_alternatives)
-        local = None if spec.scaffold is None else spec.scaffold.local_init_op
+        local = (spec.scaffold and spec.scaffold.local_init_op) or local_initializer()
     final = _numbered(Path(os.fsdecode(export_dir_base)))
     writing = final.parent / f"temp-{final.name}"
     with self._restored(checkpoint_path, graph) as session:
         builder = Builder(writing)
-        builder.add_meta_graph_and_variables(session, ["serve"], served, legacy_init_op=local,
+        builder.add_meta_graph_and_variables(session, ["serve"], served, graph.get_collection(GraphKeys.ASSET_FILEPATHS), local,
                                              strip_default_attrs=strip_default_attrs)
         builder.save(as_text)
     for place, source in (assets_extra or {}).items():

@@ -13,6 +13,7 @@ from workbench import errors
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
+from workbench.formats.assets import ASSETS_KEY
 from workbench.formats.messages import message, parse_text, text_of
 from workbench.formats.reader import as_message, import_graph_def, saver_nodes
 from workbench.formats.scoped import UNBOUND, below, check_bound, cut
@@ -202,7 +203,7 @@ def _collections(graph: Graph, proto: Any, scope: str, left_out: set[str]) -> di
                 graph.add_to_collection(key, _variable(graph, value, scope, variables))
             elif key == GraphKeys.QUEUE_RUNNERS:
                 graph.add_to_collection(key, _queue_runner(graph, value, scope))
-            elif not key.endswith("_context") and key not in ("savers", UNBOUND):      # of TensorFlow's loops and savers; given
+            elif not key.endswith("_context") and key not in ("savers", UNBOUND, ASSETS_KEY):
                 graph.add_to_collection(key, value)
     return variables
 

@@ -9,13 +9,14 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.subgraph import root_graph
 from workbench.formats import bundle
+from workbench.formats.assets import add_assets, asset_paths
 from workbench.formats.messages import message, parse_text
 from workbench.formats.meta import meta_graph, write_message
 from workbench.formats.reader import as_message
 from workbench.formats.saver import Saver, import_meta_graph
 from workbench.nn.framework import control_dependencies
 from workbench.nn.lookups import local_initializer
-from workbench.nn.variables import global_variables, global_variables_initializer, group
+from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, group
 from workbench.train.estimators.signatures import DEFAULT_KEY, predict_signature_def
 
 __all__ = ["Builder", "load", "main_op", "main_op_with_restore", "maybe_saved_model_directory", "simple_save"]
@@ -35,7 +36,8 @@ class Builder:
     def add_meta_graph_and_variables(self, sess: Any, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None,
                                      assets_collection: Any = None, legacy_init_op: Any = None, clear_devices: bool = False,
                                      main_op: Any = None, strip_default_attrs: bool = False, saver: Any = None) -> None:
-        """The graph of `sess` and the values of its variables. Asset files are not offered: UnimplementedError."""
+        """The graph of `sess`, the values of its variables and the files that constants in `assets_collection` name, which
+        `legacy_init_op` and `main_op` find in the model when it is loaded. NotFoundError for a file that is missing."""
         if self._proto.meta_graphs:
             raise AssertionError("Graph state including variables and assets has already been saved; add_meta_graph adds "
                                  "further graphs")
@@ -49,14 +51,12 @@ class Builder:
                        assets_collection: Any = None, legacy_init_op: Any = None, clear_devices: bool = False,
                        main_op: Any = None, strip_default_attrs: bool = False, saver: Any = None) -> None:
         """The default graph under other tags, with the variables that were saved."""
-        if assets_collection:
-            raise errors.UnimplementedError("SavedModel: assets_collection is not offered; put the files beside the model and "
-                                            "feed their paths")
         variables = {v.op.name: v for v in global_variables()}
         proto = meta_graph(root_graph(), variables, clear_devices=clear_devices)
         proto.meta_info_def.tags.extend(tags)
         for key, signature in (signature_def_map or {}).items():
             proto.signature_def[key].CopyFrom(as_message("SignatureDef", signature, "SavedModel"))
+        add_assets(proto, self._folder, assets_collection or ())
         for key, op in (("saved_model_main_op", main_op), ("legacy_init_op", legacy_init_op)):
             if op is not None:
                 proto.collection_def[key].node_list.value.append(op.name)
@@ -74,7 +74,7 @@ def simple_save(session: Any, export_dir: Any, inputs: Mapping[str, Any], output
     """The graph of a session as a model that serves predictions, under the tag "serve"."""
     builder = Builder(export_dir)
     builder.add_meta_graph_and_variables(session, ["serve"], {DEFAULT_KEY: predict_signature_def(inputs, outputs)},
-                                         legacy_init_op=legacy_init_op)
+                                         session.graph.get_collection(GraphKeys.ASSET_FILEPATHS), legacy_init_op)
     builder.save()
 
 
@@ -118,7 +118,8 @@ def load(sess: Any, tags: Sequence[str], export_dir: Any, import_scope: str | No
         if saver is not None and bundle.is_tensorflow(path):
             saver.restore(sess, str(path))
         prefix = f"{import_scope}/" if import_scope else ""
+        feeds = {prefix + name: path for name, path in asset_paths(found, folder).items()}
         for key in ("saved_model_main_op", "legacy_init_op"):
             for name in found.collection_def[key].node_list.value if key in found.collection_def else ():
-                sess.run(sess.graph.as_graph_element(prefix + name))
+                sess.run(sess.graph.as_graph_element(prefix + name), feeds)
     return found

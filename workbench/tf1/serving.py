@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from workbench.formats import exporting
 from workbench.formats import saved_model as models
+from workbench.formats.assets import ASSETS_KEY
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay
 from workbench.train.estimators import canned, feature_models, signatures, specs
@@ -15,7 +16,7 @@ exporting.install()
 saved_model = Namespace(
     builder=Namespace(SavedModelBuilder=models.Builder), simple_save=models.simple_save,
     constants=Namespace(
-        ASSETS_DIRECTORY="assets", ASSETS_KEY="saved_model_assets", LEGACY_INIT_OP_KEY="legacy_init_op",
+        ASSETS_DIRECTORY="assets", ASSETS_KEY=ASSETS_KEY, LEGACY_INIT_OP_KEY="legacy_init_op",
         MAIN_OP_KEY="saved_model_main_op", SAVED_MODEL_FILENAME_PB="saved_model.pb",
         SAVED_MODEL_FILENAME_PBTXT="saved_model.pbtxt", SAVED_MODEL_SCHEMA_VERSION=1, VARIABLES_DIRECTORY="variables",
         VARIABLES_FILENAME="variables"),
