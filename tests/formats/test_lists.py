@@ -102,6 +102,20 @@ def test_arrays_and_stacks_of_a_step_are_written_as_theirs():
         assert {node.name: node for node in graph.as_graph_def().node} == {node.name: node for node in proto.node}
 
 
+def test_a_list_that_does_not_grow_travels_with_its_check():
+    with tf.Graph().as_default() as graph:
+        three = ops.list_from_tensor(tf.constant([1.0, 2.0, 3.0]))
+        changed = ops.list_set(three, tf.placeholder(tf.int32, [1], name="at")[0], tf.constant(7.0), grows=False)
+        ops.list_stack(changed, dtype="float32", shape=[], name="out")
+        proto = graph.as_graph_def()
+    assert "TensorListResize" not in [node.op for node in proto.node]
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(proto, name="")
+        assert session.run("out:0", {"at:0": [2]}).tolist() == [1, 2, 7]
+        with pytest.raises(errors.InvalidArgumentError, match="Trying to modify element 3 in a list with 3 elements"):
+            session.run("out:0", {"at:0": [3]})
+
+
 def test_elements_never_written():
     with tf.Graph().as_default(), tf.Session() as session:
         holes = ops.list_drop(ops.list_new(), -2)

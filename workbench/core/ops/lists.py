@@ -125,12 +125,10 @@ def list_pop(list: Any, *, dtype: DType, shape: Any = None) -> Any:
 
 def _unwritten(where: str, dtype: DType, shape: Any) -> Any:
     known = as_shape(shape)
-    if dtype is variant:
-        return EMPTY
     if not known.known:
         raise errors.FailedPreconditionError(f"{where}: the element was never written, and its shape {known} is not fully "
                                              "known; write it first")
-    return np.zeros(known.static, dtype.numpy)
+    return EMPTY if dtype is variant else np.zeros(known.static, dtype.numpy)
 
 
 @list_pop.gradient
@@ -344,18 +342,19 @@ def _(node: Operation, dy: Any) -> Any:
 
 
 @op("list? index[] value? -> []", types="variant int T -> variant")
-def list_set(list: Any, index: Any, value: Any) -> Any:
-    """`list` with element `index` replaced; an index at or beyond the end makes it longer."""
+def list_set(list: Any, index: Any, value: Any, *, grows: bool = True) -> Any:
+    """`list` with element `index` replaced; an index at or beyond the end makes it longer, if it `grows`."""
     if index < 0:
         raise errors.OutOfRangeError(f"list_set: index {int(index)} is negative; write at 0 or later")
     missing = int(index) - list.length
+    if missing >= 0 and not grows:
+        raise errors.InvalidArgumentError(f"list_set: Trying to modify element {int(index)} in a list with {list.length} "
+                                          "elements; write below its length, or make it longer first")
     if missing >= 0:
         for _ in range(missing):
             list = Chain(None, list)
         return Chain(value, list)
-    newer = [*list][:-missing - 1]
-    below = _at(list, index, "list_set").rest
-    return _onto(Chain(value, below), newer)
+    return _onto(Chain(value, _at(list, index, "list_set").rest), [*list][:-missing - 1])
 
 
 def _onto(base: Chain, newer: Sequence[Any]) -> Chain:

@@ -11,10 +11,7 @@ from workbench.formats.twins import Node, imports, rows
 
 __all__: list[str] = []
 
-rows("""
-    list_length TensorListLength list
-    list_extend TensorListConcatLists list more
-""", write=False)
+rows("list_extend TensorListConcatLists list more", write=False)
 
 
 def _known(node: Node, position: int) -> Shape:
@@ -146,7 +143,7 @@ def _(node: Node) -> Any:
 
 @imports("TensorListSetItem")
 def _(node: Node) -> Any:
-    return ops.list_set(*node.inputs, name=node.exact)
+    return ops.list_set(*node.inputs, grows=node.attr("resize_if_index_out_of_bounds", False), name=node.exact)
 
 
 def _scattered(node: Node, listed: Tensor, tensor: Tensor, indices: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ from workbench.formats.values import attr
 
 __all__: list[str] = []
 
-rows("list_length TensorListLength list\nzeros_like ZerosLike x | T:x", read=False)
+rows("list_length TensorListLength list")
+rows("zeros_like ZerosLike x | T:x", read=False)
 
 
 # parts
@@ -256,7 +257,8 @@ def _(writer: Any, op: Operation) -> None:
 @exports("list_set")
 def _(writer: Any, op: Operation) -> None:
     listed, index = _List(writer, op), _index(writer, op, op.inputs[1])
-    listed.at_least(listed.count("AddV2", index, listed.number(1)))
+    if op.attrs["grows"]:
+        listed.at_least(listed.count("AddV2", index, listed.number(1)))
     writer.node(op, "TensorListSetItem", [listed.text, index, writer.ref(op.inputs[2])], listed.typed)
 
 
