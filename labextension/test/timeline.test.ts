@@ -8,6 +8,8 @@ import { unitOf } from '../src/timeline/paint';
 import { heightOf, labelOf, layRows, rowAt } from '../src/timeline/rows';
 import { totals } from '../src/timeline/totals';
 import saved from './fixtures/timelines.json';
+import { snapshotOf } from '../stories/story';
+import { TimelineSection } from '../src/views/timeline';
 import { ofArrow, ofMark, ofTotals, summary } from '../src/timeline/words';
 
 interface Planted {
@@ -167,5 +169,21 @@ describe('rows', () => {
     const all = selected(frame, [-50, -50], [5000, 5000])!;
     expect(all).toEqual({ start: frame.view.start, end: frame.view.end, first: 0, last: frame.rows.length - 1 });
     expect(selected({ ...frame, rows: [] }, [0, 0], [1, 1])).toBeNull();
+  });
+});
+
+describe('what is said beside the step', () => {
+  it('of a run that failed does not say that a complete step did', () => {
+    const snapshot = snapshotOf(NAMES[0]);
+    const none = () => {
+      throw new Error('nothing is asked for');
+    };
+    const section = new TimelineSection({ ask: none, jump: null, layouter: none, turn: none });
+    const words = () => section.node.querySelector('.wb-Timeline-words')!.textContent;
+    section.show({ ...snapshot, status: { ...snapshot.status!, state: 'failed' } }, new Set());
+    expect(words()).toMatch(/ · the run failed; this is its last complete step$/);
+    section.show(snapshot, new Set());
+    expect(words()).toMatch(/^of [\d,–]+ · [\d.]+ m?s$/);
+    section.dispose();
   });
 });

@@ -60,7 +60,11 @@ def test_a_failure_says_task_cause_and_fix():
     journal.fail("s", 7, errors.AbortedError("step 7: /job:worker/task:2 was lost; start a new cluster"))
     status = journal.status
     assert (status.state, status.step, status.task) == ("failed", 7, "/job:worker/task:2")
-    assert (status.cause, status.fix) == ("step 7: /job:worker/task:2 was lost", "start a new cluster")
+    assert (status.cause, status.fix) == ("worker:2 was lost: process ended", "start a new one")      # as every view says it
+    journal.fail("s", 8, errors.AbortedError("step 8: /job:worker/task:23 closed its connection; try again"))
+    assert (journal.status.task, journal.status.cause) == ("", "step 8: /job:worker/task:23 closed its connection")
+    journal.fail("s", 9, errors.InvalidArgumentError("add: shapes at /job:worker/task:2 differ; give it others"))
+    assert (journal.status.task, journal.status.fix) == ("/job:worker/task:2", "give it others")
     journal.task("/job:worker/task:2", "joined", "tcp://one:1")
     assert journal.status.lost == ()
 

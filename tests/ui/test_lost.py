@@ -106,6 +106,7 @@ def test_a_killed_worker_is_marked_in_every_view(lab: Lab, notebook: Callable[..
     lab.picture("lost")
     trouble = lab.page.evaluate(f"() => {TROUBLE}")
     assert "its worker process died or cannot be reached" in trouble and "restore the newest checkpoint" in trouble
+    assert trouble.count(" was lost (") == 1      # the run failed by it: told once
     assert "worker:1 lost" in lab.page.locator(".wb-Stragglers tr.wb-mod-lost th").inner_text()
     lab.page.locator(".wb-Tabs-bar button", has_text="Timeline").click()
     lab.page.wait_for_selector(".wb-Timeline canvas[aria-label^='Lost: worker:1.']")

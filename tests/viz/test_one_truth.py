@@ -1,6 +1,7 @@
 """Every view of a planted run names the same cause with the same number, and none raises an alarm where nothing is wrong."""
 from __future__ import annotations
 
+import contextlib
 import html
 import os
 import statistics
@@ -12,12 +13,14 @@ import pytest
 from rich.console import Console
 
 from tests.viz.scenarios import SCENARIOS, Plant, Scenario, record, task
+from workbench import errors
 from workbench.cluster.dask.page import WorkbenchScheduler, summarise
 from workbench.cluster.dask.reports import Reporter
 from workbench.commands.screen import ROWS, picture
 from workbench.core.names import task_of
 from workbench.core.trace import Journal
 from workbench.train.progress import Progress
+from workbench.viz.books import books_of
 from workbench.viz.hub import Hub, hub_of
 from workbench.viz.palette import short_task
 from workbench.viz.report import render_report
@@ -26,6 +29,7 @@ from workbench.viz.report_sections import stragglers
 from workbench.viz.schema import GraphParameters, StragglerView
 from workbench.viz.units import ms
 from workbench.viz.verdict import NOTICEABLE
+from workbench.widgets.live import LiveView
 
 OF_A_TASK = ("worker", "server", "still")
 NAMED = [scenario for scenario in SCENARIOS if scenario.kind in ("worker", "server")]
@@ -158,6 +162,18 @@ def test_a_task_that_was_lost_before_it_told_of_most_steps_has_a_row_everywhere_
     journal.task(gone, "joined")
     hub.look()
     assert hub.whole("work").rows == before.rows
+
+
+def test_a_loss_by_which_the_run_failed_is_told_once_everywhere():
+    journal, gone = record(Plant(workers=2, servers=1)), task("worker", 1)
+    journal.task(gone, "lost", cause=f"{gone} was lost (EOF); it cannot be reached", fix="Restart it.")
+    journal.fail(journal.status.session, 7, errors.AbortedError(f"step 7: {gone} at tcp://a:1 was lost (EOF); close it"))
+    view = LiveView(journal)
+    with open(os.devnull, "w") as nowhere, contextlib.closing(view):
+        console = Console(width=240, record=True, file=nowhere)
+        console.print(picture("a run", Progress(3, 10), 1.0, books_of(journal).summary, journal.current()))
+        for told in (console.export_text(), view._words(), render_report(journal, "a run", {}).partition("<main>")[0]):
+            assert (told.count("was lost (EOF)"), told.count("Restart it.")) == (1, 1), told
 
 
 def test_the_report_says_the_same(seen):

@@ -163,9 +163,10 @@ def picture(title: str, record: Progress, elapsed: float, summary: Summary, stat
 def _state(status: StatusRecord) -> list[Any]:
     """What the run does when that is not simply running, and who is lost."""
     part = f"{status.part:,} of {status.parts:,}" if status.parts else ""
-    words = " ".join(filter(None, (status.state, part, status.what, status.cause)))
+    words = " ".join(filter(None, (status.state, part, status.what, status.cause))) + (f". {status.fix}" if status.fix else "")
     said = [words] if status.state not in ("running", "ready", "empty") or (status.state == "running" and status.what) else []
-    return [Text(line, style="yellow") for line in (*said, *(f"{task.cause}. {task.fix}" for task in status.lost))]
+    others = [f"{task.cause}. {task.fix}" for task in status.lost if task.cause not in status.cause]
+    return [Text(line, style="yellow") for line in (*said, *others)]
 
 
 def _tasks(summary: Summary, status: StatusRecord) -> list[Any]:

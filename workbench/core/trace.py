@@ -21,7 +21,6 @@ STATES = ("empty", "ready", "building", "rewriting", "compiling", "running", "pa
 _STRINGS = 200           # bytes that a span takes besides its texts
 _IDLE = 1.0              # seconds after a session's newest step from which it is said to be ready, not running
 
-
 Teller = Callable[[], tuple[str, str]]
 """Says ("running" or "waiting", in what or for what); ("running", "") where it knows no more."""
 
@@ -306,13 +305,14 @@ class Journal:
                                                 status.step, status.task, status.cause, status.fix))
 
     def fail(self, session: str, step: int, error: BaseException, task: str = "", what: str = "") -> None:
-        """A step of `session` ended with `error`, at operation `what` if somebody knows: the state says so, with its cause
-        and what to do."""
-        cause, _, fix = str(error).partition("\n")[0].partition("; ")
-        stopped = type(error).__name__ in ("CancelledError", "KeyboardInterrupt")
-        gone = next((record.task for record in self.status.lost if record.task in str(error)), "")
-        self.set_status(state="stopped" if stopped else "failed", session=session, step=step, task=task or gone, what=what,
-                        cause=cause or type(error).__name__, fix=fix)
+        """A step of `session` ended with `error`, at operation `what` if known: the state says so, with cause and what to
+        do; where a task was lost in the words of that loss, so that views tell it once."""
+        kind, (cause, _, fix) = type(error).__name__, str(error).partition("\n")[0].partition("; ")
+        gone = next((one for one in self.status.lost if f"{one.task} " in str(error)), TaskRecord(0.0, "", ""))
+        if gone.cause and kind in ("AbortedError", "UnavailableError"):
+            cause, fix = gone.cause, gone.fix
+        self.set_status(state="stopped" if kind in ("CancelledError", "KeyboardInterrupt") else "failed", session=session,
+                        step=step, task=task or gone.task, what=what, cause=cause or kind, fix=fix)
 
     def task(self, task: str, event: str, address: str = "", cause: str = "", fix: str = "") -> None:
         """Record that a task joined, was lost or was closed; the status lists those that are lost."""

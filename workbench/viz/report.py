@@ -107,7 +107,7 @@ def _trouble(run: Run) -> list[Markup]:
     """What went wrong: cause first, then what to do."""
     status = run.status
     lines = [(status.cause, status.fix)] if status.state == "failed" else []
-    lines += [(record.cause, record.fix) for record in run.lost_tasks.values() if record.cause]
+    lines += [(record.cause, record.fix) for record in run.lost_tasks.values() if record.cause not in status.cause]
     return [tag("p", tag("b", f"{cause.removesuffix('.')}."), f" {fix[:1].upper()}{fix[1:]}", class_="trouble", role="alert")
             for cause, fix in lines]
 

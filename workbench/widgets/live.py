@@ -145,7 +145,7 @@ class LiveView(anywidget.AnyWidget):
         status, work = self._hub.status(), self._hub.whole("work")
         of = f" of {status['of']:,}" if status["of"] else ""
         facts = [f"step {status['step']:,}{of}", *(status[name] for name in ("what", "cause", "fix") if status[name])]
-        facts += [f"{task['cause']}. {task['fix']}" for task in status["lost"] if task["cause"]]
+        facts += [f"{task['cause']}. {task['fix']}" for task in status["lost"] if task["cause"] not in status["cause"]]
         verdict = " ".join(filter(None, (work.verdict.text, work.verdict.action))) if work is not None else ""
         state = html.escape(status["state"].capitalize())
         return f"<div><b>{state}</b> · {html.escape(' · '.join(facts))}<br><small>{html.escape(verdict)}</small></div>"

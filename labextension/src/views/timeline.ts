@@ -142,7 +142,7 @@ function missing(snapshot: Snapshot): string {
 function standing(status: Status | null): string {
   const words: Partial<Record<Status['state'], string>> = {
     paused: 'paused',
-    failed: 'failed: the last complete step',
+    failed: 'the run failed; this is its last complete step',
     stopped: 'stopped',
     finished: 'finished'
   };

@@ -87,6 +87,7 @@ export class StragglerSection extends Section {
     const line = document.createElement('tr');
     const dead = this._lost.has(row.task);
     line.className = dead ? 'wb-mod-lost' : named ? 'wb-mod-slow' : '';
+    const told = row.whole > 0; // of one that was lost before that nothing is known
     line.title = row.why;
     const task = document.createElement('th');
     task.scope = 'row';
@@ -102,7 +103,7 @@ export class StragglerSection extends Section {
       bar.append(piece);
     }
     const where = document.createElement('td');
-    where.append(bar);
+    where.append(told ? bar : row.why);
     const waiting = row.wait > 0.05 * row.whole;
     const waits = cell(waiting ? row.waits_for : '–');
     waits.className = waiting ? '' : 'wb-mod-none';
@@ -110,7 +111,7 @@ export class StragglerSection extends Section {
     line.append(
       task,
       where,
-      cell(duration(row.median_ms)),
+      cell(told ? duration(row.median_ms) : '–'),
       waits,
       cell(row.share >= WORTH ? `${format(100 * row.share, 2)} %` : '–')
     );

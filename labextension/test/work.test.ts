@@ -1,0 +1,17 @@
+import { expect, it } from 'vitest';
+
+import { StragglerSection } from '../src/views/work';
+import { snapshotOf, SCENARIOS } from '../stories/story';
+
+it('says of a task that was lost before it told of steps that it is lost, and no number', () => {
+  const { stragglers, ...rest } = snapshotOf(SCENARIOS[0]);
+  const task = '/job:worker/task:9';
+  const why = 'Was lost before it had told of most steps.';
+  const none = { median_ms: 0, transfer: 0, input: 0, wait: 0, uncovered: 0, whole: 0, share: 0, slowdown: 1, waits_for: '' };
+  const section = new StragglerSection();
+  const rows = [{ task, why, ...none }, ...stragglers!.rows];
+  section.show({ ...rest, stragglers: { ...stragglers!, rows } }, new Set([task]));
+  const [first, second] = section.node.querySelectorAll('tbody tr');
+  expect([...first.children].map(cell => cell.textContent)).toEqual(['worker:9 lost', why, '–', '–', '–']);
+  expect(second.querySelector('.wb-Parts')).not.toBeNull();
+});
