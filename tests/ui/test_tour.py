@@ -122,10 +122,12 @@ def seen_while_training(lab: Lab) -> float:
     lab.wait(BEYOND, first[0] + 200)
     lab.wait(f"before => ({UPDATES})() > before + 3", first[1])
     lab.wait(f"names => names.every(name => ({LEGEND})().includes(name))", ["worker:0", "worker:1"])
-    answer(lab, "Pause", "paused")        # the kernel may be quicker than this page takes pictures
-    lab.picture("tour-training")
-    close_up(lab)
-    answer(lab, "Resume", "running")
+    if answer(lab, "Pause", "paused") < HANGS:        # the kernel may be quicker than this page takes pictures
+        lab.picture("tour-training")
+        close_up(lab)
+        assert answer(lab, "Resume", "running") < HANGS
+    else:                                             # or than the click
+        finished(lab, "run.join()")
     return first[2]
 
 
@@ -154,13 +156,16 @@ def pauses(lab: Lab, rounds: int = 5) -> list[float]:
     """Answer times in milliseconds of Pause while a cell trains; the counter stands still until Resume.
 
     As many rounds as fit into the first half of the cell's 500 steps: beside load the kernel outruns the page, and may have
-    come to the end of the cell when the click arrives. Whether Pause answers at all: tests/ui/test_panel.py.
+    come to the end of the cell when the click arrives, or before this page ever saw it run. Whether Pause answers at all:
+    tests/ui/test_panel.py.
     """
-    trains = f"({CELL})('for progress in fit').prompt === 'running'"
-    lab.wait(f"() => {trains}", timeout=WHOLE_TOUR)
-    lab.panel_state("running")
+    cell = f"({CELL})('for progress in fit')"
+    trains = f"{cell}.prompt === 'running'"
+    shown = "document.querySelector('.wb-Panel').dataset.state === 'running'"
+    lab.wait(f"() => {trains} ? {shown} : {cell}.ran", timeout=WHOLE_TOUR)
     times: list[float] = []
-    while len(times) < rounds and (not times or lab.page.evaluate(f"() => {STEP}") < 250):
+    while lab.page.evaluate(f"() => {trains}") and len(times) < rounds and (
+            not times or lab.page.evaluate(f"() => {STEP}") < 250):
         took = answer(lab, "Pause", "paused")
         stood = standing_step(lab)
         if not lab.page.evaluate(f"() => {trains}"):
