@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -9,11 +10,12 @@ import pytest
 from tests.viz import fixtures
 from workbench import errors
 from workbench.core.trace import GraphRecord, NodeRecord, Point
-from workbench.viz import svg
-from workbench.viz.graph_view import graph_dot
+from workbench.viz import report_graph, svg
+from workbench.viz.graph_view import GraphPicture, graph_dot
 from workbench.viz.html import Markup, tag
 from workbench.viz.pass_view import pass_view
 from workbench.viz.placement_view import placement_view
+from workbench.viz.report_data import read
 from workbench.viz.schema import GraphNode, Update, plain
 from workbench.viz.series_view import DRAWN, SeriesModel, thin
 from workbench.viz.units import amount, ms, number
@@ -151,6 +153,18 @@ def test_text_that_is_no_graph_and_a_layout_that_takes_too_long():
         svg.to_svg("digraph { a -> ", deadline=20.0)
     with pytest.raises(errors.DeadlineExceededError, match=r"graph layout: it took longer than 0\.001 s"):
         svg.to_svg("digraph { a -> b }", deadline=0.001)
+
+
+def test_what_a_report_shows_is_laid_out_by_one_process_what_is_there_twice_once(monkeypatch):
+    asked = []
+    outside = svg._outside
+    monkeypatch.setattr(svg, "_outside", lambda command, text, deadline: asked.append(text) or outside(command, text, deadline))
+    run = read(fixtures.build(10))
+    (wanted,) = map(json.loads, asked)      # one process
+    picture = GraphPicture(run.graph)
+    assert picture.dot() == picture.dot(chips=False) and wanted[picture.dot()] == ["json0", "svg"]
+    assert run.still == svg.to_svg(picture.dot(), deadline=30.0) and str(report_graph.graph(run)).count(run.still) == 1
+    assert run.kept.looks[0].geometry["boxes"] and len(wanted) <= len(run.kept.looks)
 
 
 def test_a_layout_in_its_own_process_is_the_same():

@@ -53,8 +53,9 @@ class Kept:
     scopes: int  # closed scopes that can be opened
 
 
-def keep(record: GraphRecord, stages: Sequence[GraphRecord], milliseconds: Mapping[str, float]) -> Kept:
-    """`record` as it is first shown, with each of its closed scopes opened, and its `stages`, as far as there is room.
+def keep(record: GraphRecord, stages: Sequence[GraphRecord], milliseconds: Mapping[str, float]) -> tuple[Kept, str]:
+    """`record` as it is first shown, with each of its closed scopes opened, and its `stages`, as far as there is room;
+    and the drawing of the first picture for readers without scripts.
 
     Raises DeadlineExceededError and InvalidArgumentError where a layout program fails (`svg.to_places`).
     """
@@ -69,7 +70,7 @@ def keep(record: GraphRecord, stages: Sequence[GraphRecord], milliseconds: Mappi
     for number, before in _sides(stages):
         shown = staged(stages, number, before)
         pictures.append(_Shown(GraphPicture(shown.record), "", number, before, shown.marks, shown.sentence))
-    places = to_places([shown.picture.dot(chips=False) for shown in pictures], DEADLINE)
+    places, still = to_places([shown.picture.dot(chips=False) for shown in pictures], first.dot(), DEADLINE)
     looks = [_look(shown, stages, place, milliseconds) for shown, place in zip(pictures, places)]
     kept, room = looks[:1], ROOM
     for look in looks[1:]:
@@ -79,7 +80,7 @@ def keep(record: GraphRecord, stages: Sequence[GraphRecord], milliseconds: Mappi
     details = {node.id: found for picture in opened for node in picture.view().nodes if (found := picture.details(node.id))}
     whole = len(kept) == len(looks)  # else some stages could not be shown
     chosen = [GraphStage(one.stage, one.note, len(one.nodes)) for one in stages] if whole else []
-    return Kept(kept, details, chosen, sum(bool(look.opened) for look in kept))
+    return Kept(kept, details, chosen, sum(bool(look.opened) for look in kept)), still
 
 
 @dataclass(slots=True)

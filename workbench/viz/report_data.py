@@ -43,6 +43,7 @@ class Run:
     earlier: list[str]  # tasks of earlier sessions, which are left out
     timelines: list[TimelineView]  # of the newest steps that were recorded in detail, the oldest first
     kept: Kept | None  # what can be looked at of the graph
+    still: str  # the drawing of its first picture
     undrawn: str  # why it could not be laid out, "" when it was
     operations: OperationsView
 
@@ -86,12 +87,12 @@ def read(journal: Journal) -> Run:
     )
 
 
-def _kept(graph: GraphRecord | None, stages: list[GraphRecord], spans: list[Span]) -> tuple[Kept | None, str]:
+def _kept(graph: GraphRecord | None, stages: list[GraphRecord], spans: list[Span]) -> tuple[Kept | None, str, str]:
     if graph is None:
-        return None, ""
+        return None, "", ""
     timed = [s for s in spans if s.kind == "op" and s.end >= s.start]
     usual = Heat([s for s in timed if s.executable == graph.key] or [s for s in timed if not s.executable]).milliseconds
     try:
-        return keep(graph, stages, usual), ""
+        return *keep(graph, stages, usual), ""
     except errors.Error as failed:
-        return None, str(failed)
+        return None, "", str(failed)

@@ -6,19 +6,15 @@ from collections.abc import Sequence
 
 from workbench.core.trace import GraphRecord
 from workbench.viz import report_sections
-from workbench.viz.graph_view import GraphPicture
 from workbench.viz.html import Markup, join, table, tag
 from workbench.viz.palette import color_of, short_device
 from workbench.viz.pass_view import PassRow, pass_view
 from workbench.viz.placement_view import DeviceRow, placement_view
 from workbench.viz.report_data import Run
 from workbench.viz.report_sections import place_of
-from workbench.viz.svg import to_svg
 from workbench.viz.units import amount, percent
 
 __all__ = ["graph", "operations", "rewrites"]
-
-DEADLINE = 20.0  # seconds for one layout
 
 
 def graph(run: Run) -> Markup:
@@ -38,7 +34,7 @@ def graph(run: Run) -> Markup:
         if run.others
         else "",
     ]
-    still = tag("div", Markup(to_svg(GraphPicture(run.graph).dot(), DEADLINE)), class_="graph fit", tabindex="0", role="region",
+    still = tag("div", Markup(run.still), class_="graph fit", tabindex="0", role="region",
                 aria_label=f"Dataflow graph, {len(drawn)} nodes")
     return join((tag("p", lead, class_="lead"), place_of("graph", still), *(tag("p", n, class_="note") for n in notes if n)))
 

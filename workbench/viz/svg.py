@@ -47,11 +47,16 @@ _LAYOUT = (
     "import sys, pygraphviz; "
     "sys.stdout.buffer.write(pygraphviz.AGraph(string=sys.stdin.read()).draw(format=sys.argv[1], prog='dot'))"
 )
-_PLACES = (
-    "import json, sys, pygraphviz; "
-    "layouts = [pygraphviz.AGraph(string=dot).draw(format='json0', prog='dot') for dot in json.load(sys.stdin)]; "
-    "sys.stdout.buffer.write(b'[' + b','.join(layouts) + b']')"
-)
+_FORMS = """
+import json, sys
+import pygraphviz, pygraphviz.graphviz as library
+def forms(dot, wanted):
+    context, graph = library.gvContextWithBuiltins(), pygraphviz.AGraph(string=dot)
+    if library.gvLayout(context, graph.handle, b"dot"):
+        raise SystemExit("it failed")
+    return [library.gvRenderData(context, graph.handle, form.encode())[1].decode() for form in wanted]
+json.dump({dot: forms(dot, wanted) for dot, wanted in json.load(sys.stdin).items()}, sys.stdout)
+"""
 _one_at_a_time = threading.Lock()  # the Graphviz library keeps global state
 
 
@@ -70,10 +75,16 @@ def to_plain(dot: str, deadline: float | None = None) -> str:
     return _laid_out(dot, "plain", deadline)
 
 
-def to_places(dots: Sequence[str], deadline: float) -> list[Any]:
-    """Where everything of each of `dots` lies, as Graphviz's JSON; ends after `deadline` s and raises as `to_svg` does."""
-    made: list[Any] = json.loads(_outside([sys.executable, "-I", "-c", _PLACES], json.dumps(dots), deadline))
-    return made
+def to_places(dots: Sequence[str], still: str, deadline: float) -> tuple[list[Any], str]:
+    """Where everything of each of `dots` lies, as Graphviz's JSON, and the drawing of `still`, cleaned.
+
+    What is there twice is laid out once. Ends after `deadline` s and raises as `to_svg` does.
+    """
+    wanted = {dot: ["json0"] for dot in dots}
+    wanted.setdefault(still, []).append("svg")
+    made = json.loads(_outside([sys.executable, "-I", "-c", _FORMS], json.dumps(wanted), deadline))
+    places = {dot: json.loads(forms[0]) for dot, forms in made.items() if wanted[dot][0] == "json0"}
+    return [places[dot] for dot in dots], clean(made[still][-1])
 
 
 def _laid_out(dot: str, form: str, deadline: float | None) -> str:
