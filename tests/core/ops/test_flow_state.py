@@ -22,12 +22,13 @@ def tokens(graph, feeds, fetches, container):
 
 @pytest.fixture(params=[structural, tokens])
 def run(request):
-    """run(fetches, feeds) on one state that starts with the assignments in graph.collections["start"]."""
+    """run(fetches, feeds) on one state that starts with the assignments in the collection "start"."""
     with Graph().as_default() as graph:
         container = Container()
 
         def call(fetches, feeds=None):
-            start, graph.collections["start"] = graph.collections.get("start", []), []
+            start = graph.get_collection("start")
+            graph.clear_collection("start")
             for op in start:
                 evaluate(graph, {}, [op], container)
             return request.param(graph, feeds or {}, fetches, container)
