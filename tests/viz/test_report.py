@@ -185,6 +185,24 @@ def test_in_a_browser(tmp_path, look):
     assert seen == [path.as_uri()]
 
 
+@pytest.mark.browser
+def test_bars_and_keys_keep_their_colours_where_the_system_forces_its_own(tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    from tests.conftest import chromium_path
+
+    path = write(tmp_path, fixtures.build(50, slow=1.8))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(forced_colors="active")
+        page.goto(path.as_uri())
+        ground = "node => [getComputedStyle(node).backgroundColor, getComputedStyle(document.body).backgroundColor]"
+        for what in (".wb-Parts i[data-part='work']", ".wb-Legend i[data-part='work']", ".wb-Device i", ".wb-Share i"):
+            own, paper = page.locator(what).first.evaluate(ground)
+            assert own != paper, what
+        browser.close()
+
+
 def _light(color: str) -> float:
     return sum(map(int, re.findall(r"\d+", color)[:3])) / 3
 
