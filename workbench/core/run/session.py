@@ -64,7 +64,7 @@ class Session:
     variables stay float32. No kernel library serves such products yet: it shows what the precision does to a training, and
     takes longer. `memory_budget` is how many bytes a step's values may take on each device, its variables, constants and feeds
     apart: values of the forward pass are computed again for gradients until its plan keeps to it, or ResourceExhaustedError
-    says what it needs; values stay as they are, bit for bit. Raises errors of
+    says what it needs; values stay as they are, bit for bit with `deterministic` kernels. Raises errors of
     `workbench.errors` with the operation, both values and the fix; the session and its variables stay usable after any error.
     """
 
