@@ -185,6 +185,32 @@ def test_workers_and_chief_run_by_themselves_and_equal_plain_descent():
     np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-6)
 
 
+class Overtaken(wb.train.SessionRunHook):
+    """Another worker makes a step between this one's beginning and its first examples."""
+
+    def __init__(self, model: Model) -> None:
+        self._step = model.step
+        self._other = model.optimizer._accumulators[model.w].apply_grad([1.0, 1.0], 0, worker="another")
+
+    def after_create_session(self, session: wb.Session, coord: wb.train.Coordinator) -> None:
+        session.run(self._other)
+        eventually(lambda: session.run(self._step) == 1)
+
+
+def test_a_worker_takes_the_examples_of_the_step_for_which_its_gradients_count():
+    """Counted from the global step it began with, all its examples were one step ahead of those of the others."""
+    model, asked = Model(1, 1), []
+
+    def examples(number: int) -> dict[wb.Tensor, list[float]]:
+        asked.append(number)
+        return {model.feeds[0]: [1.0, 1.0]}
+    hooks = [model.optimizer.make_session_run_hook(is_chief=True), Overtaken(model)]
+    with wb.train.MonitoredTrainingSession(hooks=hooks) as session:
+        for _ in range(3):
+            session.run(model.steps[0], examples)
+    assert asked == [0, 1, 2]
+
+
 def test_initial_tokens_and_uses_that_cannot_work():
     optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 3, 1)
     with pytest.raises(errors.FailedPreconditionError, match="get_init_tokens_op: there is no training step yet"):

@@ -14,6 +14,7 @@ from workbench.train.input.accumulators import ConditionalAccumulator, SparseCon
 from workbench.train.input.input_state import BEGUN_ANEW
 from workbench.train.input.queues import FIFOQueue, StepTokens, WorkerPushes
 from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.optimizers.schedules import LOCAL_STEP
 from workbench.train.sessions.coordinator import Coordinator, QueueRunner
 from workbench.train.sessions.hooks import SessionRunHook
 
@@ -91,6 +92,7 @@ class SyncReplicasOptimizer(Optimizer):
         self.local_step_init_op = made.assign(global_step.value()).op
         self._local_inits.append(self.local_step_init_op)
         graph.add_to_collection(GraphKeys.LOCAL_INIT_OP, self.local_step_init_op)
+        graph.add_to_collection(LOCAL_STEP, made)
         return made
 
     def _send(self, grad: Any, variable: Variable, local_step: Variable, worker: str) -> Operation:

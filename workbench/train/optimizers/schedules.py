@@ -22,6 +22,10 @@ __all__ = [
 
 # the global step
 
+LOCAL_STEP = "local_step"
+"""The collection of variables that say for which global step a worker's gradients count, where that may be an older one."""
+
+
 def get_global_step(graph: Graph | None = None) -> Variable | None:
     """The variable that counts updates, None when there is none; DtypeError for one that is no whole number."""
     graph = root_graph(graph)

@@ -10,9 +10,10 @@ from typing import Any
 
 from workbench import errors
 from workbench.core import trace
+from workbench.core.graph.subgraph import root_graph
 from workbench.core.run.session import Session
 from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, report_uninitialized_variables
-from workbench.train.optimizers.schedules import get_global_step
+from workbench.train.optimizers.schedules import LOCAL_STEP, get_global_step
 from workbench.train.patience import wait_until
 from workbench.train.saving import summary
 from workbench.train.saving.checkpoints import Checkpointer
@@ -95,7 +96,8 @@ class MonitoredTrainingSession:
         for hook in self._hooks:
             hook.begin()
         self._checkpoints = self._service.checkpoints if self._service is not None else self._restoring()
-        self._counter = get_global_step()
+        local = root_graph().get_collection(LOCAL_STEP)      # several are of workers in one graph
+        self._counter, self._local = get_global_step(), local[0] if len(local) == 1 else None
         self._number: int | None = None      # the next step's, once somebody asked for it
         made = self._scaffold
         init, missing = kept(made.init_op, "init_op", GraphKeys.INIT_OP), kept(made.ready_op, "ready_op", GraphKeys.READY_OP)
@@ -193,8 +195,9 @@ class MonitoredTrainingSession:
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """One step, with what the hooks fetch and feed besides; after the loss of a task it is run again.
 
-        `feed_dict` may be a function of the global step that the step begins with: after a loss that is an earlier one, and
-        the step gets the input of then. It is for programs of which one thread counts steps.
+        `feed_dict` may be a function of the global step that the step begins with, with SyncReplicasOptimizer that for which
+        its gradients count: after a loss that is an earlier one, and the step gets the input of then. It is for programs of
+        which one thread counts steps.
         """
         with self._tries() as tries:
             while True:
@@ -237,6 +240,8 @@ class MonitoredTrainingSession:
         if self._counter is None:
             raise errors.FailedPreconditionError("MonitoredTrainingSession.run: feed_dict is a function of the global step but "
                                                  "there is none; call get_or_create_global_step() and pass it to minimize")
+        if self._local is not None:      # not counted here: a worker that came late goes on with the newest step
+            return feed_dict(int(self._session.run(self._local)))
         if self._number is None:
             self._number = int(self._session.run(self._counter))
         return feed_dict(self._number)
