@@ -40,6 +40,13 @@ def get_global_step(graph: Graph | None = None) -> Variable | None:
     return step
 
 
+def get_local_step(graph: Graph | None = None) -> Variable | None:
+    """The variable that says for which step the gradients count, None where that is the global step; or each of several
+    workers in the graph has its own."""
+    found: list[Variable] = root_graph(graph).get_collection(LOCAL_STEP)
+    return found[0] if len(found) == 1 else None
+
+
 def create_global_step(graph: Graph | None = None) -> Variable:
     """Make the int64 scalar variable that counts updates; AlreadyExistsError when there is one."""
     graph = root_graph(graph)

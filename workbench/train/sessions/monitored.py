@@ -10,10 +10,9 @@ from typing import Any
 
 from workbench import errors
 from workbench.core import trace
-from workbench.core.graph.subgraph import root_graph
 from workbench.core.run.session import Session
 from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, report_uninitialized_variables
-from workbench.train.optimizers.schedules import LOCAL_STEP, get_global_step
+from workbench.train.optimizers.schedules import get_global_step, get_local_step
 from workbench.train.patience import wait_until
 from workbench.train.saving import summary
 from workbench.train.saving.checkpoints import Checkpointer
@@ -96,8 +95,7 @@ class MonitoredTrainingSession:
         for hook in self._hooks:
             hook.begin()
         self._checkpoints = self._service.checkpoints if self._service is not None else self._restoring()
-        local = root_graph().get_collection(LOCAL_STEP)      # several are of workers in one graph
-        self._counter, self._local = get_global_step(), local[0] if len(local) == 1 else None
+        self._counter, self._local = get_global_step(), get_local_step()
         self._number: int | None = None      # the next step's, once somebody asked for it
         made = self._scaffold
         init, missing = kept(made.init_op, "init_op", GraphKeys.INIT_OP), kept(made.ready_op, "ready_op", GraphKeys.READY_OP)
