@@ -33,7 +33,7 @@ WITH_CODE = [path for path in GUIDES if python_blocks(path).strip()]
 def test_the_examples_run(path: Path, tmp_path: Path) -> None:
     program = tmp_path / f"{path.stem}.py"
     program.write_text(python_blocks(path), encoding="utf-8")
-    done = subprocess.run([sys.executable, "-W", "error::DeprecationWarning:__main__", str(program)], cwd=tmp_path, timeout=100,
+    done = subprocess.run([sys.executable, "-W", "error::DeprecationWarning:__main__", str(program)], cwd=tmp_path, timeout=300,
                           capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT), "WB_CHECK": "1"})
     assert done.returncode == 0, done.stderr
 
