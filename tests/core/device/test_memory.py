@@ -63,7 +63,8 @@ def test_a_step_of_training_that_does_not_fit_says_what_computing_again_can_save
     def layer(h):
         return wb.nn.softmax(wb.sin(wb.matmul(h, h)))
     with pytest.raises(errors.ResourceExhaustedError, match=r"matmul\S* of 16384 bytes.*; \d+ of \d+ bytes wait for gradients, "
-                       r"and wb.recompute of what makes them saves some\): \d+ bytes are needed but 0 of the 200000 bytes of"):
+                       r"and Session\(memory_budget=\) or wb.recompute of what makes them saves some\): \d+ bytes are "
+                       r"needed but 0 of the 200000 bytes of"):
         trained(layer)
     assert trained(wb.recompute(layer)).shape == (64, 64)
 

@@ -32,7 +32,8 @@ class Budgeted:
     again: int
 
 
-def within(program: Program, budget: int, measure: Callable[[Program], int], device: str = "") -> Budgeted:
+def within(program: Program, budget: int, measure: Callable[[Program], int], holders: Callable[[Program], str],
+           device: str = "") -> Budgeted:
     """`program`, or the cheapest of its forms found that computes again what `measure`, the bytes of a form's arena, asks for.
 
     The forward pass is cut into groups, a new one whenever more than a number of bytes wait for gradients, and what a group
@@ -40,10 +41,11 @@ def within(program: Program, budget: int, measure: Callable[[Program], int], dev
     training deep nets with sublinear memory cost, algorithm 3, with its search over that number); once with products and
     convolutions kept, once without. A kernel is repeated as it is, over the same values, so the values of a step do not
     change. Numbers that were drawn, values of variables, and what has effects or bodies are never repeated, and nothing is
-    where loops or branches are taken apart. ResourceExhaustedError with the least that was reached where the budget cannot
-    be met.
+    where loops or branches are taken apart. ResourceExhaustedError with the least that was reached, and which buffers are
+    the largest then, as `holders` says of a form, where the budget cannot be met.
     """
     before = least = measure(program)
+    smallest = program
     if before <= budget:
         return Budgeted(program, budget, before, before, 0)
     lowest = _estimate(program)
@@ -53,10 +55,12 @@ def within(program: Program, budget: int, measure: Callable[[Program], int], dev
         lowest, needed = estimate, measure(found)
         if needed <= budget:
             return Budgeted(found, budget, before, needed, number)
-        least = min(least, needed)
+        if needed < least:
+            least, smallest = needed, found
     raise errors.ResourceExhaustedError(
         f"Session: memory_budget is {budget} bytes but the step needs {least} on {device or 'its device'}, {before} where "
-        f"nothing is computed again; give it {least} or more, make batches smaller, or fetch less at once")
+        f"nothing is computed again; the largest buffers of the {least} are {holders(smallest)}; give it {least} or more, make "
+        "batches smaller, or fetch less at once")
 
 
 def _estimate(program: Program) -> int:

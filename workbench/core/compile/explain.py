@@ -28,7 +28,7 @@ from workbench.core.graph.subgraph import Subgraph
 from workbench.core.kernels.choice import Decision
 from workbench.core.passes.fuse import reasons
 
-__all__ = ["Row", "Usage", "explain_plan", "needs", "usage"]
+__all__ = ["Row", "Usage", "explain_plan", "holders", "needs", "usage"]
 
 _SHOWN = 5      # of the buffers that are alive at the busiest moment, the largest
 
@@ -161,10 +161,14 @@ def usage(plan: Plan, device: str = "") -> Usage:
 def needs(plan: Plan) -> str:
     """What a plan is called that asks for memory: its name, what holds most of it, what computing again would save."""
     found = usage(plan)
-    buffers = ", ".join(f"{name} of {nbytes} bytes" for name, nbytes in found.largest[:3])
-    saved = (f"; {found.waiting} of {found.busiest} bytes wait for gradients, and wb.recompute of what makes them saves "
-             "some" if found.waiting else "")
-    return f"plan {plan.name!r} ({buffers}{saved})"
+    saved = (f"; {found.waiting} of {found.busiest} bytes wait for gradients, and Session(memory_budget=) or wb.recompute "
+             "of what makes them saves some" if found.waiting else "")
+    return f"plan {plan.name!r} ({holders(found)}{saved})"
+
+
+def holders(found: Usage) -> str:
+    """The largest of the buffers that are alive at the busiest moment, with their bytes."""
+    return ", ".join(f"{name} of {nbytes} bytes" for name, nbytes in found.largest[:3])
 
 
 def _waiting(plan: Plan, alive: Iterable[MemoryBlock]) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from workbench import errors
 from workbench.core import trace
 from workbench.core.compile.budget import BUDGET, Budgeted, within
+from workbench.core.compile.explain import holders, usage
 from workbench.core.compile.partition import Part, partition
 from workbench.core.compile.place import Policy, place
 from workbench.core.compile.plan import Plan, compile_plan
@@ -146,9 +147,12 @@ class Preparation:
     def _budgeted(self, part: Part) -> Budgeted:
         """The share within the budget, by the plans that this process would make of it."""
         assert self.budget is not None
+
+        def tried(form: Program) -> Plan:
+            return compile_plan(form, f"a try for {part.device}", type_of(part.device))
         with using(self.kernels):
-            found = within(part.program, self.budget, lambda form: compile_plan(
-                form, f"a try for {part.device}", type_of(part.device)).arena_bytes, part.device)
+            found = within(part.program, self.budget, lambda form: tried(form).arena_bytes,
+                           lambda form: holders(usage(tried(form))), part.device)
         part.program = found.program
         return found
 
