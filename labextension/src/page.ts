@@ -1,6 +1,6 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
-import { duration, sentence, steps } from './kit/text';
+import { duration, format, sentence, steps } from './kit/text';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
 import { type Context, type Shown, VIEWS } from './kit/view';
@@ -244,7 +244,7 @@ export class Page {
     this._stage.node.scrollIntoView({ block: 'nearest' });
   }
 
-  /** Steps per second over the last few seconds. */
+  /** Steps per second over the last few seconds, nothing where none came. */
   private _rate(step: number): string {
     const now = performance.now();
     const last = this._history[this._history.length - 1];
@@ -257,8 +257,8 @@ export class Page {
     this._history = this._history.filter(entry => now - entry.time < 3000);
     const first = this._history[0];
     const seconds = (now - (first?.time ?? now)) / 1000;
-    const rate = seconds > 0.5 ? (step - first.step) / seconds : NaN;
-    return Number.isFinite(rate) ? `${rate >= 10 ? Math.round(rate) : rate.toFixed(1)} steps/s` : '';
+    const rate = seconds > 0.5 ? (step - first.step) / seconds : 0;
+    return rate ? `${rate >= 10 ? Math.round(rate) : format(rate, 2)} steps/s` : '';
   }
 
   private _asks(pause: boolean): void {

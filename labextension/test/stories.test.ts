@@ -1,6 +1,8 @@
+/// <reference types="vite/client" />
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { SCENARIOS, tell } from '../stories/story';
+import html from '../stories/index.html?raw';
+import { SCENARIOS, snapshotOf, tell } from '../stories/story';
 import type { Page } from '../src/page';
 import { shortTask } from '../src/kit/text';
 import planted from './fixtures/planted.json';
@@ -23,12 +25,35 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.useRealTimers();
   page.dispose();
   node.remove();
   vi.unstubAllGlobals();
 });
 
 describe('a story', () => {
+  it('says no rate while no step comes', () => {
+    vi.useFakeTimers();
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const standing = { name: '', trouble: '', silence: 0 };
+    const snapshot = snapshotOf(SCENARIOS[0]);
+    const facts = (step: number) => {
+      vi.advanceTimersByTime(1000);
+      page.show({ ...snapshot, status: { ...snapshot.status!, step } }, standing);
+      return node.querySelector('.wb-Facts')!.textContent;
+    };
+    const { step } = snapshot.status!;
+    expect([facts(step), facts(step), facts(step)].join()).not.toContain('steps/s');
+    expect(facts(step + 2)).toContain('steps/s');
+  });
+
+  it('stands on the ground that its theme gives', () => {
+    const ground = /:root\s*\{([^}]*)\}/.exec(html)![1];
+    expect(ground).toContain('background: var(--jp-layout-color0)');
+    expect(ground).toContain('color-scheme: light dark');
+  });
+
   it.each(SCENARIOS)('of "%s" shows every view, and all name what was planted', scenario => {
     const { subject, stragglers } = planted.find(one => one.name === scenario)!;
     const laid = vi.fn(async (items: unknown[]) => ({

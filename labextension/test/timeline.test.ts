@@ -172,13 +172,22 @@ describe('rows', () => {
   });
 });
 
+const none = () => {
+  throw new Error('nothing is asked for');
+};
+const NOTHING_ASKED = { ask: none, jump: null, layouter: none, turn: none };
+
 describe('what is said beside the step', () => {
+  it('tells in a legend what each pattern means', () => {
+    const section = new TimelineSection(NOTHING_ASKED);
+    const keys = [...section.node.querySelectorAll<HTMLElement>('.wb-Legend i')].map(key => key.dataset.part);
+    expect(keys).toEqual([...named('all even').view.kinds, 'path', 'message']);
+    section.dispose();
+  });
+
   it('of a run that failed does not say that a complete step did', () => {
     const snapshot = snapshotOf(NAMES[0]);
-    const none = () => {
-      throw new Error('nothing is asked for');
-    };
-    const section = new TimelineSection({ ask: none, jump: null, layouter: none, turn: none });
+    const section = new TimelineSection(NOTHING_ASKED);
     const words = () => section.node.querySelector('.wb-Timeline-words')!.textContent;
     section.show({ ...snapshot, status: { ...snapshot.status!, state: 'failed' } }, new Set());
     expect(words()).toMatch(/ · the run failed; this is its last complete step$/);

@@ -69,6 +69,22 @@ def test_a_failure_says_task_cause_and_fix():
     assert journal.status.lost == ()
 
 
+def test_a_loss_that_its_peers_noticed_before_the_chief_is_the_failure():
+    one, two = "/job:worker/task:1", "/job:worker/task:11"
+    journal = Journal(capacity=10)
+    journal.fail("s", 7, errors.AbortedError(f"step 7: /job:ps/task:0 lost its connection to {one} (reset); died"))
+    assert journal.status.cause.startswith("step 7: /job:ps/task:0 lost its connection")
+    journal.task("/job:worker/task:3", "lost", "", "worker:3 was lost", "replace it")      # of another failure
+    assert journal.status.cause.startswith("step 7")
+    journal.task(one, "lost", "", "worker:1 was lost (process ended)", "start a new one")
+    status = journal.status
+    assert (status.state, status.step, status.task) == ("failed", 7, one)
+    assert (status.cause, status.fix) == ("worker:1 was lost (process ended)", "start a new one")
+    journal.fail("s", 8, errors.InvalidArgumentError(f"add: shapes at {two} differ; give it others"))
+    journal.task(two, "lost", "", "worker:11 was lost", "start a new one")
+    assert journal.status.cause == f"add: shapes at {two} differ"      # that it was lost later is another matter
+
+
 def test_a_step_that_was_cancelled_is_stopped_not_failed():
     journal = Journal(capacity=10)
     journal.fail("s", 7, errors.CancelledError("Session.run: stopped by the user; run again to go on"))

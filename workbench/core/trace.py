@@ -209,17 +209,13 @@ class Journal:
     """
 
     def __init__(self, capacity: int | None = None, graph_bytes: int | None = None) -> None:
-        self.enabled = settings.trace
-        self.origin = time.perf_counter()
-        self.wall_origin = time.time()
-        self._lock = threading.Lock()
+        self.enabled, self.status = settings.trace, StatusRecord()
+        self.origin, self.wall_origin = time.perf_counter(), time.time()
+        self._lock = threading.RLock()
         size = capacity or settings.trace_capacity
-        self._spans = Ring(size, settings.trace_bytes, _span_bytes)
-        self._points = Ring(size)
-        self._graphs = _Stages()
+        self._spans, self._points = Ring(size, settings.trace_bytes, _span_bytes), Ring(size)
+        self._states, self._tasks, self._graphs = Ring(1000), Ring(1000), _Stages()
         self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
-        self._states, self._tasks = Ring(1000), Ring(1000)
-        self.status = StatusRecord()
         self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in
         self.ended = 0.0             # when the newest step ended
@@ -306,13 +302,14 @@ class Journal:
 
     def fail(self, session: str, step: int, error: BaseException, task: str = "", what: str = "") -> None:
         """A step of `session` ended with `error`, at operation `what` if known: the state says so, with cause and what to
-        do; where a task was lost in the words of that loss, so that views tell it once."""
+        do; where a task was lost, now or a moment later, in the words of that loss, so that views tell it once."""
         kind, (cause, _, fix) = type(error).__name__, str(error).partition("\n")[0].partition("; ")
-        gone = next((one for one in self.status.lost if f"{one.task} " in str(error)), TaskRecord(0.0, "", ""))
-        if gone.cause and kind in ("AbortedError", "UnavailableError"):
-            cause, fix = gone.cause, gone.fix
-        self.set_status(state="stopped" if kind in ("CancelledError", "KeyboardInterrupt") else "failed", session=session,
-                        step=step, task=task or gone.task, what=what, cause=cause or kind, fix=fix)
+        with self._lock:
+            gone = next((one for one in self.status.lost if f"{one.task} " in str(error)), TaskRecord(0.0, "", ""))
+            if gone.cause and kind in ("AbortedError", "UnavailableError"):
+                cause, fix = gone.cause, gone.fix
+            self.set_status(state="stopped" if kind in ("CancelledError", "KeyboardInterrupt") else "failed", session=session,
+                            step=step, task=task or gone.task, what=what, cause=cause or kind, fix=fix)
 
     def task(self, task: str, event: str, address: str = "", cause: str = "", fix: str = "") -> None:
         """Record that a task joined, was lost or was closed; the status lists those that are lost."""
@@ -325,6 +322,9 @@ class Journal:
                 self._told[task] = float("-inf")
             others = tuple(one for one in self.status.lost if one.task != task)
             self.status = replace(self.status, lost=(*others, record) if event == "lost" else others)
+            broke = self.status.state == "failed" and "connection" in self.status.cause     # as its peers notice first
+            if broke and event == "lost" and cause and f"{task} " in self.status.cause:
+                self.set_status(task=task, cause=cause, fix=fix)
 
     def count(self, step: int, of: int = 0, session: str = "") -> None:
         """Called by a training loop: it is at `step` of `of` (0: unknown). Views show this number from now on, until

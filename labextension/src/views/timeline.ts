@@ -36,7 +36,11 @@ export class TimelineSection extends Section {
       )
     );
     this._legend.className = 'wb-Legend';
-    this._legend.append(key('system', WORDS.system), key('path', 'critical path'), key('message', 'message'));
+    this._legend.append(
+      ...Object.entries(WORDS).map(([part, words]) => key(part, words)),
+      key('path', 'critical path'),
+      key('message', 'message')
+    );
     this.body.append(this._board.node, this._sums, this._path, this._legend);
   }
 
