@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import psutil
 from distributed import Client, LocalCluster
 
 import workbench as wb
+from tests.cluster import stacks
 from tests.cluster.conftest import kill
 from tests.eventually import eventually
 from workbench.cluster.chief.cluster import Cluster
@@ -32,6 +34,7 @@ class World:
         self.client = Client(self._dask)
         self._nannies: list[subprocess.Popen[bytes]] = []
         self._stopped: list[int] = []
+        self._stacks = tempfile.TemporaryDirectory()
         self.recoveries: list[float] = []                     # seconds from each strike to the next step
         for _ in range(len(TASKS) + spare):
             self.hire()
@@ -42,7 +45,8 @@ class World:
         """Start one more Dask worker with its nanny."""
         self._nannies.append(subprocess.Popen(
             [sys.executable, "-m", "distributed.cli.dask_worker", self.client.scheduler.address, "--nthreads", "1",
-             "--memory-limit", "0", "--no-dashboard"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+             "--memory-limit", "0", "--no-dashboard", "--preload", stacks.__name__], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, env={**os.environ, stacks.FOLDER: self._stacks.name}))
 
     def workers(self) -> int:
         return len(self.client.scheduler_info(n_workers=-1)["workers"])
@@ -78,6 +82,16 @@ class World:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._stopped.pop(), signal.SIGCONT)
 
+    def tell_stacks(self) -> None:
+        """Print where the threads of all workers are."""
+        self.wake()
+        for file in Path(self._stacks.name).iterdir():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(int(file.stem))
+                process.send_signal(signal.SIGUSR1)
+                eventually(lambda file=file, process=process: file.stat().st_size or process.status() == psutil.STATUS_ZOMBIE)
+                print(f"worker process {process.pid}:\n{file.read_text()}")
+
     def close(self) -> None:
         self.wake()
         self.cluster.close()
@@ -89,11 +103,14 @@ class World:
             nanny.wait()
         self.client.close()
         self._dask.close()
+        self._stacks.cleanup()
 
     def __enter__(self) -> World:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is not None:
+            self.tell_stacks()
         self.close()
 
 
