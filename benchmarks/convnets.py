@@ -85,7 +85,7 @@ def ours(wb: Any, net: Net, values: list[Any], images: Any, labels: Any) -> Any:
                 h = wb.nn.relu(wb.nn.bias_add(wb.ops.conv2d(h, w, (layer.stride, layer.stride), (p, p)), b))
             else:
                 if h.shape.rank == 4:
-                    h = wb.reshape(h, [-1, int(np.prod(h.shape.dims[1:]))])
+                    h = wb.reshape(h, [-1, int(np.prod(h.shape.sizes[1:]))])
                 h = wb.nn.bias_add(wb.matmul(h, w), b)
                 h = wb.nn.relu(h) if layer.relu else h
         loss = wb.reduce_mean(wb.nn.sparse_softmax_cross_entropy_with_logits(labels=y_, logits=h))

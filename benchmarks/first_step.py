@@ -41,7 +41,7 @@ def googlenet(wb: Any, images: Any, labels: Any) -> Callable[..., Any]:
     rng = np.random.default_rng(1)
 
     def conv(h: Any, out: int, size: int, stride: int = 1) -> Any:
-        inner = int(h.shape.dims[3])
+        inner = int(h.shape.sizes[3])
         scale = np.sqrt(2.0 / (size * size * inner))
         w = wb.Variable((rng.standard_normal((size, size, inner, out)) * scale).astype(np.float32))
         h = wb.nn.conv2d(h, w, [1, stride, stride, 1], "SAME")

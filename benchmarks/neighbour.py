@@ -235,12 +235,14 @@ def names(work: Work, pools: bool, peers: Mapping[str, str]) -> list[str]:
 
 
 def compare(title: str, work: Work, neighbours: Sequence[int], pools: bool, rounds: int, seconds: float,
-            bar: float = BAR, processor: bool = False, peers: Mapping[str, str] = PEERS) -> None:
+            bar: float = BAR, processor: bool = False, peers: Mapping[str, str] = PEERS, save: bool = True) -> list[Result]:
     """Start the contestants, let them agree, and time them in rotating order beside each number of neighbours.
 
     `processor` counts what their processors worked instead of the time that went by: for machines that others use too.
-    `peers` are contestants and the modules that must be there for them.
+    `peers` are contestants and the modules that must be there for them. Returns the means of each number of neighbours, and
+    keeps their ratios under benchmarks/results unless told not to `save`.
     """
+    found = []
     with ExitStack() as stack:
         contestants = {}
         for name in names(work, pools, peers):
@@ -258,18 +260,20 @@ def compare(title: str, work: Work, neighbours: Sequence[int], pools: bool, roun
                         mean, median = contestants[name].steps(seconds)
                         result.rounds[name].append(mean)
                         typical.rounds[name].append(median)
-            quiet = show(result, quiet, bar)
-            show(typical, 0.0, None)
+            found.append(result)
+            quiet = show(result, quiet, bar, save)
+            show(typical, 0.0, None, False)
+    return found
 
 
-def show(result: Result, quiet: float, bar: float | None) -> float:
+def show(result: Result, quiet: float, bar: float | None, save: bool) -> float:
     """Print the ratios, and ours to ours beside the fewest neighbours; returns the latter's median in seconds."""
     median = statistics.median(result.rounds["ours"])
     if quiet:
         print(f"\n{result.title}: {median / quiet:.2f} times our own quiet step")
     quiet = quiet or median
     if any(not name.startswith("ours") for name in result.rounds):
-        report(result, bar=bar, save=bar is not None)
+        report(result, bar=bar, save=save)
     return quiet
 
 

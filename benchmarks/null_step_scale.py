@@ -3,10 +3,11 @@
     python -m benchmarks.null_step_scale [--seconds 2]
 
 Measured: processor time a step of the client, a server and a worker, for numbers of workers and servers that this host holds,
-and from these, by least squares, what each costs by itself and for each peer that it deals with. Simulated: one step on a
-cluster where every task has a core of its own, everything that a task deals with in turn, and a message takes as long as makes
-the step of one worker and one server come out as it was measured. Beside it stands the paper's median (16 servers; figure 7,
-read off its axes), both as multiples of the step of one worker: machines and networks differ, the shape is what compares.
+and from these, by least squares, what each costs by itself and for each peer that it deals with, which for the client are the
+servers. Simulated: one step on a cluster where every task has a core of its own, everything that a task deals with in turn, and
+a message takes as long as makes the step of one worker and one server come out as it was measured. Beside it stands the paper's
+median (16 servers; figure 7, read off its axes), both as multiples of the step of one worker: machines and networks differ, the
+shape is what compares.
 """
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a step costs each kind of process, and how long a message is under way, seconds."""
+    """What a step costs each kind of process, and how long a message is under way, seconds. Peers of the client are servers."""
 
     client: Cost
     server: Cost
@@ -47,28 +48,28 @@ class Costs:
 
 
 def simulate(workers: int, servers: int, costs: Costs) -> float:
-    """Seconds of one step: the client tells all tasks, servers send to workers, these send back, all answer."""
+    """Seconds of one step: the client tells the servers, these send to the workers and pass the step on with that, workers send
+    back and say with that that they are done, servers answer."""
     clock, hop = costs.client.alone / 2, costs.hop
     begun = []
-    for _ in range(servers + workers):
+    for _ in range(servers):
         clock += costs.client.peer / 2
         begun.append(clock + hop)
     values: list[list[float]] = [[] for _ in range(workers)]
     gradients: list[list[float]] = [[] for _ in range(servers)]
-    free, answers = [], []
-    for at in begun[:servers]:
+    free = []
+    for at in begun:
         at += costs.server.alone
         for value in values:
             at += costs.server.peer / 2
             value.append(at + hop)
         free.append(at)
-    for at, value in zip(begun[servers:], values):
-        at = _in_turn(value, at + costs.worker.alone, costs.worker.peer / 2)
+    for value in values:
+        at = _in_turn(value, min(value) + costs.worker.alone, costs.worker.peer / 2)
         for gradient in gradients:
             at += costs.worker.peer / 2
             gradient.append(at + hop)
-        answers.append(at + hop)
-    answers += [_in_turn(gradient, at, costs.server.peer / 2) + hop for gradient, at in zip(gradients, free)]
+    answers = [_in_turn(gradient, at, costs.server.peer / 2) + hop for gradient, at in zip(gradients, free)]
     return _in_turn(answers, clock, costs.client.peer / 2) + costs.client.alone / 2
 
 
@@ -105,7 +106,7 @@ def fit(cells: dict[tuple[int, int], tuple[float, float, float, float]]) -> Cost
     def line(peers: list[int], spent: list[float]) -> Cost:
         peer, alone = np.polyfit(peers, spent, 1)
         return Cost(max(0.0, float(alone)), max(0.0, float(peer)))
-    costs = Costs(line([w + p for w, p in cells], [found[1] for found in cells.values()]),
+    costs = Costs(line([p for _, p in cells], [found[1] for found in cells.values()]),
                   line([w for w, _ in cells], [found[2] for found in cells.values()]),
                   line([p for _, p in cells], [found[3] for found in cells.values()]))
     low, high = 0.0, cells[1, 1][0]
@@ -120,7 +121,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="of steps in each measured cluster")
     seconds = parser.parse_args().seconds
     costs = fit({cell: measure(*cell, seconds) for cell in CELLS})
-    print(f"client, for each task and step: {1e6 * costs.client.peer:.1f} µs of a processor (bar 10)")
+    peer = 1e6 * costs.client.peer
+    print(f"client, for each server and step: {peer:.1f} µs of a processor; for each task and step (bar 10): {peer / 2:.1f} "
+          f"with as many workers, {peer * SERVERS / (SERVERS + WORKERS[-1]):.1f} of {SERVERS} + {WORKERS[-1]} tasks")
     print(f"\nscalar null step, {SERVERS} servers, as multiples of the step of one worker\nworkers  simulated  paper")
     first = simulate(1, SERVERS, costs)
     for workers in WORKERS:

@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -30,8 +31,9 @@ def step(journal: Journal, number: int, start: float, workers: int, servers: int
     """A synchronous step: weights to every worker, work, gradients back."""
     end = start + 0.04
     for i in range(workers):
-        task, server = f"/job:worker/task:{i}", f"/job:ps/task:{i % servers}"
-        device = f"{task}/device:CPU:0"
+        # texts that spans have in common are kept once, as a task's spans come (`cluster/wire/fields.py`)
+        task, server = intern(f"/job:worker/task:{i}"), intern(f"/job:ps/task:{i % servers}")
+        device = intern(f"{task}/device:CPU:0")
         keys = [f"{number}|{name}|{a}/device:CPU:0|{b}/device:CPU:0|" for name, a, b in
                 (("w", server, task), ("g", task, server))]
         begin, done = start + 0.002, start + 0.03 + 0.005 * random.random()
@@ -41,7 +43,8 @@ def step(journal: Journal, number: int, start: float, workers: int, servers: int
                 ("recv", "g", server, start, done + 0.001, keys[1]), ("step", "session_0", task, start, done, "")):
             journal.span(Span(kind, name, who, device, 0, a, b, number, key, executable="session_0_1"))
     for i in range(servers):
-        journal.span(Span("segment", "apply", f"/job:ps/task:{i}", "", 0, end - 0.002, end, number, executable="session_0_1"))
+        journal.span(Span("segment", "apply", intern(f"/job:ps/task:{i}"), "", 0, end - 0.002, end, number,
+                          executable="session_0_1"))
 
 
 class Sent:

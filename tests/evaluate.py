@@ -29,7 +29,7 @@ def _ordered(roots: Sequence[Operation], known: Mapping[Tensor, Any]) -> list[Op
         op = stack.pop()
         if op not in needed:
             needed.add(op)
-            stack += [t.op for t in op.inputs if t not in known] + list(op.control_inputs)
+            stack += [t.op for t in op.inputs if t not in known] + list(op.controls)
     return sorted(needed, key=lambda op: op.id)
 
 

@@ -202,6 +202,7 @@ case("squeeze", reals(1, 3, 1), value=lambda x: x[0, :, 0], unknown=False)
 case("squeeze", reals(1, 3, 1), value=lambda x: x[0], attrs={"axis": 0}, label="axis")
 case("transpose", T, value=lambda x: np.einsum("abc->cba", x))
 case("transpose", T, value=lambda x: np.einsum("abc->bca", x), attrs={"perm": [1, 2, 0]}, label="perm")
+case("permute", T, ints(1, 2, 0), value=lambda x, p: np.einsum("abc->bca", x), partial=True)
 case("broadcast_to", COLUMN, ints(2, 2, 3), value=lambda x, s: np.ones((2, 2, 3)) * x)
 case("concat", A, reals(2, 2), value=lambda *v: np.hstack(v), call=lambda *v: ops.concat(v, 1))
 case("concat", A, B, value=lambda *v: np.vstack(v), call=lambda *v: ops.concat(v, axis=-2), label="front")
@@ -598,5 +599,5 @@ ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "ra
              "extract_jpeg_shape", "encode_jpeg", "encode_png"}
 """Operations without a value to compare: test_ops.py tests each by name."""
 FAMILIES_ELSEWHERE = {"examples", "handles", "state", "updates", "lists", "flow", "queues", "comm", "fused", "strings", "files",
-                      "summaries", "datasets", "checkpoint", "tensor", "py", "lookups", "barriers", "step"}
+                      "summaries", "datasets", "checkpoint", "tensor", "py", "lookups", "barriers", "step", "swap"}
 """Families, by the first word of their file, that have their own test files."""

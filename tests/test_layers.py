@@ -33,7 +33,7 @@ LAYERS = (
     ("what checkpoints keep", "core.state.kept core.state.stores core.state.calls"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "
-              "core.state.lookups core.state.retries core.state.barriers"),
+              "core.state.lookups core.state.growing_tables core.state.retries core.state.barriers core.state.swapfile"),
     ("containers", "core.state.container"),
     ("updates of several variables", "core.state.together"),
     ("storage", "core.state.storage"),
@@ -85,7 +85,9 @@ LAYERS = (
     ("rendezvous", "core.run.rendezvous"),
     ("events of a step", "core.run.events"),
     ("executor", "core.run.executor core.run.tally"),
+    ("executor of straight steps", "core.run.straight"),
     ("threads of a step", "core.run.crew core.run.pool core.run.nodes"),
+    ("the frames of all threads", "core.run.frames"),
     ("where a step is", "core.run.where"),
     ("driver", "core.run.driver"),
     ("devices of one process", "core.run.local"),
@@ -100,7 +102,9 @@ LAYERS = (
     ("rooms", "core.graph core.device core.state core.compile core.run"),
     ("engine", "core"),
     ("twins of operations", "formats.twins formats.elements formats.frames"),
+    ("seeds as attributes", "formats.seeds"),
     ("families of twins", "formats.families.*"),
+    ("operations of our own as data", "formats.own"),
     ("graphs as data", "formats.writer formats.reader"),
     ("layers and losses", "nn.*"),
     ("training", "train.*"),
@@ -114,6 +118,7 @@ LAYERS = (
     ("values of checkpoints", "formats.restoring"),
     ("saved models", "formats.saved_model"),
     ("exported models", "formats.exporting"),
+    ("frozen graphs", "formats.freezing"),
     ("formats", "formats"),
     ("accounts of a run", "viz.accounting viz.ledger viz.names viz.stretches viz.waiting viz.window viz.verdict viz.books "
                           "viz.reader viz.palette viz.slices viz.units"),
@@ -186,7 +191,7 @@ def test_libraries_stay_with_their_owners():
 
 
 def test_the_executor_is_pure():
-    pure = {k: m for k, m in KNOWN.items() if k in ("core.run.events", "core.run.executor")}
+    pure = {k: m for k, m in KNOWN.items() if k in ("core.run.events", "core.run.executor", "core.run.straight")}
     assert layers.foreign(pure, [(EXECUTOR_MAY_NOT, "")]) == []
 
 

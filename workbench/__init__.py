@@ -36,6 +36,7 @@ from workbench.core.graph.entered import get_default_session
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph, reset_default_graph
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape as TensorShape
+from workbench.core.passes.swap import mark as swap
 from workbench.core.recomputed import recompute
 from workbench.core.run.default_session import InteractiveSession, explain, tune
 from workbench.core.run.knob import Knob
@@ -511,7 +512,7 @@ __all__ = [
     "sparse_to_indicator", "sparse_transpose", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
     "stop_gradient", "strided_slice", "string", "string_join", "string_split", "string_strip",
     "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number",
-    "substr", "subtract", "summary", "svd", "tan", "tanh", "tensordot", "tile", "trace", "train",
+    "substr", "subtract", "summary", "svd", "swap", "tan", "tanh", "tensordot", "tile", "trace", "train",
     "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
     "truncatemod", "tune", "tuple", "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique",
     "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",

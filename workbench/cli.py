@@ -1,4 +1,4 @@
-"""The command line: `workbench lab | train | trace | bench | doctor | version`, started in a moment."""
+"""The command line: `workbench lab | train | trace | tune | bench | doctor | version`, started in a moment."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ class _InOrder(TyperGroup):
     """Lists the commands in the order in which a newcomer needs them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        order = ("lab", "train", "trace", "bench", "doctor", "version")
+        order = ("lab", "train", "trace", "tune", "bench", "doctor", "version")
         return sorted(super().list_commands(ctx), key=order.index)
 
 
@@ -99,6 +99,26 @@ def trace_export(
     with _plainly():
         path = target or file.with_suffix(".perfetto.json")
         typer.echo(f"{path}: {export(file, path)} events; open it at https://ui.perfetto.dev")
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def tune(
+    script: Annotated[Path, typer.Argument(help="A Python program that runs steps; it is run as `python SCRIPT` does.")],
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENTS]...", help="What it is given.")] = None,
+    steps: Annotated[int, typer.Option(min=1, metavar="N", help="It is ended after so many steps of its main thread.")] = 20,
+    seconds: Annotated[float, typer.Option(min=0.0, metavar="X", help="Time for measuring, about.")] = 60.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure and show, and keep nothing.")] = False,
+    deterministic: Annotated[bool, typer.Option(
+        "--deterministic", help="Show what deterministic sessions use; it is frozen, so nothing is measured.")] = False,
+) -> None:
+    """Measure which kernels are fastest on this machine for the steps of SCRIPT, and keep it for later runs of any program."""
+    from rich.console import Console
+
+    from workbench.commands.tune import Options
+    from workbench.commands.tune import tune as run
+
+    with _plainly():
+        raise typer.Exit(run(Options(script, tuple(arguments or ()), steps, seconds, dry_run, deterministic), Console()))
 
 
 @app.command()

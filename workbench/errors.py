@@ -6,10 +6,12 @@
     │   ├── DtypeError (TypeError)                  element types that a rule forbids
     │   └── PlacementError                          no device satisfies the request
     ├── NotFoundError (KeyError)                    a name, file or key that does not exist
+    │   └── MissingFileError (FileNotFoundError)    a model whose file does not exist
     ├── AlreadyExistsError                          a name taken twice
     ├── FailedPreconditionError (RuntimeError)      state that is not there yet: an uninitialised variable
     ├── OutOfRangeError                             the end of a queue or a file
     ├── DataLossError                               a truncated or corrupt file or message
+    │   └── DamagedFileError (OSError)              a model whose file cannot be read as one
     ├── UnimplementedError (NotImplementedError)    an operation or gradient that has no definition here
     ├── ResourceExhaustedError                      memory, slots or processes that ran out
     ├── DeadlineExceededError (TimeoutError)        a time limit passed
@@ -28,11 +30,11 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "AbortedError", "AlreadyExistsError", "CancelledError", "DataLossError", "DeadlineExceededError",
-    "DtypeError", "Error", "FailedPreconditionError", "InternalError", "InvalidArgumentError",
-    "NotFoundError", "OpError", "OutOfRangeError", "PermissionDeniedError", "PlacementError", "ResourceExhaustedError",
-    "ShapeError", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "UnknownError", "by_name", "code_of",
-    "kind_of",
+    "AbortedError", "AlreadyExistsError", "CancelledError", "DamagedFileError", "DataLossError",
+    "DeadlineExceededError", "DtypeError", "Error", "FailedPreconditionError", "InternalError",
+    "InvalidArgumentError", "MissingFileError", "NotFoundError", "OpError", "OutOfRangeError",
+    "PermissionDeniedError", "PlacementError", "ResourceExhaustedError", "ShapeError", "UnauthenticatedError",
+    "UnavailableError", "UnimplementedError", "UnknownError", "by_name", "code_of", "kind_of",
 ]
 
 
@@ -94,6 +96,10 @@ class NotFoundError(Error, KeyError):
         return self.message
 
 
+class MissingFileError(NotFoundError, FileNotFoundError):
+    """A model whose file does not exist."""
+
+
 class AlreadyExistsError(Error):
     """A name that is taken twice."""
 
@@ -108,6 +114,10 @@ class OutOfRangeError(Error):
 
 class DataLossError(Error):
     """A truncated or corrupt file or message."""
+
+
+class DamagedFileError(DataLossError, OSError):
+    """A model whose file cannot be read as one."""
 
 
 class UnimplementedError(Error, NotImplementedError):

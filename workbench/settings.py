@@ -60,6 +60,10 @@ class Settings:
     """Folder of compiled kernels (`WB_CACHE`); default: the user's cache folder."""
     cache_bytes: int = 256 << 20
     """Bytes of compiled kernels kept there, about (`WB_CACHE_BYTES`); 0 = none."""
+    swap: Path | None = None
+    """Folder of the values that `wb.swap` lets wait on disk (`WB_SWAP`); default: the system's for temporary files."""
+    swap_bytes: int = 16 << 30
+    """Bytes that they may take there, for each task (`WB_SWAP_BYTES`)."""
     deterministic: bool = False
     """The same bits with any number of threads, and whatever was measured on this machine (`WB_DETERMINISTIC=1`): kernels are
     chosen by rules alone, and products and filters' gradients, which threads would add up in parts, work on one thread."""
@@ -69,6 +73,7 @@ class Settings:
         data = os.environ.get("WORKBENCH_DATA", "").strip()
         cache = os.environ.get("WB_CACHE", "").strip()
         libraries = os.environ.get("WB_LIBRARIES")
+        swap = os.environ.get("WB_SWAP", "").strip()
         return cls(
             check=_flag("WB_CHECK", False),
             libraries=cls.libraries if libraries is None
@@ -83,6 +88,8 @@ class Settings:
             data=Path(data).expanduser() if data else None,
             cache=Path(cache).expanduser() if cache else None,
             cache_bytes=_number("WB_CACHE_BYTES", cls.cache_bytes),
+            swap=Path(swap).expanduser() if swap else None,
+            swap_bytes=_number("WB_SWAP_BYTES", cls.swap_bytes),
             deterministic=_flag("WB_DETERMINISTIC", False),
         )
 

@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = '326e7eab3386';
+export const CONTRACT = 'c9e0d5018ffa';
 
 export type State =
   | 'empty'
@@ -363,6 +363,7 @@ export interface TimelineView {
   arrow_name: ArrayLike<number>;
   arrow_bytes: ArrayLike<number>;
   arrows_left_out: number;
+  spans_left_out: number;
   path_lane: ArrayLike<number>;
   path_kind: ArrayLike<number>;
   path_begin: ArrayLike<number>;

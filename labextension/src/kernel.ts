@@ -73,9 +73,14 @@ export class LiveLink implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** Hear of these topics from now on, of none: only the status, once a second. */
-  watch(topics: Topic[]): void {
-    this._talk.watch(topics);
+  /** `who` wants to hear of these topics from now on; where nobody wants any, only the status comes, once a second. */
+  watch(who: object, topics: Topic[]): void {
+    if (topics.length) {
+      this._watchers.set(who, topics);
+    } else {
+      this._watchers.delete(who);
+    }
+    this._talk.watch([...new Set([...this._watchers.values()].flat())]);
   }
 
   /** Pause, resume or stop the run that is shown; what cannot be done is said. */
@@ -212,6 +217,7 @@ export class LiveLink implements IDisposable {
   }
 
   private _comm: Kernel.IComm | null = null;
+  private _watchers = new Map<object, Topic[]>();
   /** How often the kernel has gone. */
   private _life = 0;
   private _timer: ReturnType<typeof setInterval>;

@@ -2,51 +2,90 @@
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ISessionContext } from '@jupyterlab/apputils';
 import { IConsoleTracker } from '@jupyterlab/console';
+import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { Kernel } from '@jupyterlab/services';
 import { Token } from '@lumino/coreutils';
+import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { LiveLink } from './kernel';
 
-export interface ILive {
-  /** The link to the current kernel, null when no notebook or console has one. */
+/** Of words in language packs: those of menus, commands, notifications and the status bar. */
+export const DOMAIN = 'workbench';
+
+/** What is shown of one kernel. */
+export interface ISubject {
+  /** The link to the kernel, null when there is none. */
   readonly link: LiveLink | null;
   /** What the user calls it: the notebook's name. */
   readonly name: string;
-  /** Another kernel became current, or the current one has news. */
-  readonly changed: ISignal<ILive, void>;
+  /** Where its notebook or console lies, '' when there is none. */
+  readonly path: string;
+  /** Another kernel came, or this one has news. */
+  readonly changed: ISignal<ISubject, void>;
+}
+
+/** The notebook or console that the user is in. */
+export interface ILive extends ISubject {
+  /** One notebook, whatever the user turns to; it may be opened later, renamed, closed and opened again. */
+  pinned(path: string): ISubject & IDisposable;
 }
 
 export const ILive = new Token<ILive>('workbench-lab:ILive', 'The live state of the current workbench kernel.');
 
 export class Live implements ILive {
   get link(): LiveLink | null {
-    const kernel = this._context?.session?.kernel;
-    return kernel ? (this._links.get(kernel.id) ?? null) : null;
+    return this.linkOf(this._context);
   }
 
   get name(): string {
     return this._context?.name ?? '';
   }
 
+  get path(): string {
+    return this._context?.path ?? '';
+  }
+
   get changed(): ISignal<this, void> {
     return this._changed;
+  }
+
+  pinned(path: string): Pinned {
+    return new Pinned(this, path);
+  }
+
+  /** Any notebook or kernel has news: a link, or null when they came or went. */
+  get news(): ISignal<this, LiveLink | null> {
+    return this._news;
+  }
+
+  linkOf(context: ISessionContext | null): LiveLink | null {
+    const kernel = context?.session?.kernel;
+    return kernel ? (this._links.get(kernel.id) ?? null) : null;
+  }
+
+  /** The open notebook or console at `path`. */
+  at(path: string): ISessionContext | null {
+    return [...this._contexts].find(context => context.path === path) ?? null;
   }
 
   /** Link this session's kernel, now and whenever it gets another one. */
   follow(context: ISessionContext): void {
     this._contexts.add(context);
-    context.disposed.connect(() => this._contexts.delete(context));
+    context.disposed.connect(() => {
+      this._contexts.delete(context);
+      this._news.emit(null);
+    });
     const update = () => {
       const kernel = context.session?.kernel;
       if (kernel) {
         this._ensure(kernel);
       }
-      this._changed.emit();
+      this._turned();
     };
     context.kernelChanged.connect(update);
-    context.propertyChanged.connect(() => this._changed.emit());
+    context.propertyChanged.connect(() => this._turned());
     update();
   }
 
@@ -82,6 +121,7 @@ export class Live implements ILive {
     const link = new LiveLink(kernel);
     this._links.set(kernel.id, link);
     link.changed.connect(() => {
+      this._news.emit(link);
       if (this.link === link) {
         this._changed.emit();
       }
@@ -99,6 +139,12 @@ export class Live implements ILive {
       own?.isDisposed || own?.dispose();
       this._links.delete(id);
     }
+    this._turned();
+  }
+
+  /** Somebody came or went. */
+  private _turned(): void {
+    this._news.emit(null);
     this._changed.emit();
   }
 
@@ -106,6 +152,65 @@ export class Live implements ILive {
   private _seen = new WeakSet<Kernel.IKernelConnection>();
   private _context: ISessionContext | null = null;
   private _links = new Map<string, LiveLink>();
+  private _changed = new Signal<this, void>(this);
+  private _news = new Signal<this, LiveLink | null>(this);
+}
+
+/** One notebook, found again by where it lies when it is opened. */
+export class Pinned implements ISubject, IDisposable {
+  constructor(
+    private _live: Live,
+    private _path: string
+  ) {
+    _live.news.connect(this._heard, this);
+    this._find();
+  }
+
+  get link(): LiveLink | null {
+    return this._live.linkOf(this._context);
+  }
+
+  get name(): string {
+    return PathExt.basename(this._path);
+  }
+
+  get path(): string {
+    return this._path;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this._live.news.disconnect(this._heard, this);
+    Signal.clearData(this);
+  }
+
+  private _heard(_: Live, link: LiveLink | null): void {
+    if (!link) {
+      this._find();
+    }
+    if (!link || link === this.link) {
+      this._changed.emit();
+    }
+  }
+
+  /** The notebook; one that is renamed stays the same. */
+  private _find(): void {
+    if (!this._context || this._context.isDisposed) {
+      this._context = this._live.at(this._path);
+    }
+    this._path = this._context?.path || this._path;
+  }
+
+  private _context: ISessionContext | null = null;
+  private _isDisposed = false;
   private _changed = new Signal<this, void>(this);
 }
 

@@ -12,6 +12,8 @@ export interface Host extends Context {
   command(command: 'pause' | 'resume' | 'stop'): Promise<unknown>;
   /** Other topics can be seen. */
   attend(): void;
+  /** Keep a page with this kernel, where one can. */
+  pin?(): void;
 }
 
 /** What is known of the kernel beside what it said. */
@@ -148,6 +150,9 @@ export class Page {
     this._link.textContent = 'Dask ↗';
     this._link.title = "This run's page in the dashboard of the Dask cluster, in another tab of the browser";
     tools.append(this._link, this._pause, this._stop);
+    if (this._host.pin) {
+      tools.append(button('Pin', 'Keep a panel with this notebook, whatever you turn to', () => this._host.pin!()));
+    }
     this._header.append(this._pill, this._facts, tools);
   }
 

@@ -6,20 +6,31 @@ import { WorkerLayouter } from './graph/worker';
 import { workbenchIcon } from './icon';
 import { LiveLink } from './kernel';
 import { button } from './kit/section';
-import { ILive } from './live';
+import { ISubject } from './live';
 import { Page } from './page';
 
+/** What a panel asks of the application. */
+export interface Asks {
+  tour(): void;
+  /** Show the line of the program of the notebook at `path`. */
+  jump(source: string, path: string): void;
+  /** Keep a panel with the notebook at `path`. */
+  pin(path: string): void;
+}
+
+let made = 0; // pinned panels
+
 export class WorkbenchPanel extends Widget {
+  /** `pinned`: `live` is one notebook, not the one that the user is in. */
   constructor(
-    private _live: ILive,
-    private _tour: () => void,
-    jump: (source: string) => void
+    private _live: ISubject,
+    readonly pinned: boolean,
+    private _asks: Asks
   ) {
     super();
-    this.id = 'workbench-panel';
+    this.id = pinned ? `workbench-panel-${++made}` : 'workbench-panel';
     this.addClass('wb-Panel');
-    this.title.label = 'Workbench';
-    this.title.caption = 'Workbench: the running kernel, live';
+    this.node.dataset.pinned = String(pinned);
     this.title.icon = workbenchIcon;
     this.title.closable = true;
     this._page = new Page(this.node, {
@@ -28,11 +39,24 @@ export class WorkbenchPanel extends Widget {
       command: async command => this._live.link?.command(command),
       attend: () => this._attend(),
       layouter: () => new WorkerLayouter(),
-      jump
+      jump: source => this._asks.jump(source, this._live.path),
+      pin: pinned ? undefined : () => this._asks.pin(this._live.path)
     });
+    this._name();
     _live.changed.connect(this._changed, this);
     document.addEventListener('visibilitychange', this._attend);
     this.update();
+  }
+
+  /** Where the notebook lies that the panel stays with, '' of one that follows the user. */
+  get path(): string {
+    return this.pinned ? this._live.path : '';
+  }
+
+  /** In a sidebar there is no room for words. */
+  set wordless(value: boolean) {
+    this._wordless = value;
+    this._name();
   }
 
   configure(deadline: number): void {
@@ -51,7 +75,7 @@ export class WorkbenchPanel extends Widget {
     }
     this._live.changed.disconnect(this._changed, this);
     document.removeEventListener('visibilitychange', this._attend);
-    this._watched?.watch([]);
+    this._watched?.watch(this, []);
     this._page.dispose();
     super.dispose();
   }
@@ -89,21 +113,30 @@ export class WorkbenchPanel extends Widget {
   private _attend = (): void => {
     const link = this.isVisible && !document.hidden ? this._live.link : null;
     if (link !== this._watched) {
-      this._watched?.watch([]);
+      this._watched?.watch(this, []);
       this._watched = link;
     }
-    link?.watch(this._page.topics);
+    link?.watch(this, this._page.topics);
   };
 
   private _changed(): void {
     this._attend();
+    this._name();
     const status = this._live.link?.snapshot.status;
     status && this._page.showState(status);
     this.update();
   }
 
+  private _name(): void {
+    const subject = this.pinned ? this._live.name : 'Workbench';
+    this.title.label = this._wordless ? '' : subject;
+    this.title.caption = this.pinned
+      ? `Workbench: ${this._live.path}, whatever you turn to`
+      : 'Workbench: the running kernel, live';
+  }
+
   private _showEmpty(linked: boolean, started: boolean, inTour: boolean): void {
-    const reason = started ? 'started' : linked ? 'linked' : 'nothing';
+    const reason = started ? 'started' : linked ? 'linked' : this.pinned ? 'closed' : 'nothing';
     const { empty } = this._page;
     if (empty.dataset.reason === reason && empty.dataset.tour === String(inTour)) {
       return;
@@ -114,15 +147,20 @@ export class WorkbenchPanel extends Widget {
       workbenchIcon.element({ tag: 'div', className: 'wb-Empty-icon' }),
       Object.assign(document.createElement('h2'), { textContent: title }),
       Object.assign(document.createElement('p'), { textContent: text }),
-      ...(inTour ? [] : [button('Open the tour', 'Open notebooks/00_tour.ipynb', this._tour)])
+      ...(inTour || this.pinned ? [] : [button('Open the tour', 'Open notebooks/00_tour.ipynb', this._asks.tour)])
     );
   }
 
   private _page: Page;
+  private _wordless = false;
   private _watched: LiveLink | null = null;
 }
 
 const EMPTY = {
+  closed: [
+    'This notebook has no kernel',
+    'The panel stays with it: open the notebook and start its kernel, and what it runs appears here. Close the panel to let it go.'
+  ],
   nothing: [
     'No kernel is running',
     'Open a notebook that uses workbench and start its kernel, or begin with the tour: it builds a graph, trains it and shows it here.'

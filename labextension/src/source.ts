@@ -3,6 +3,7 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import { PageConfig, PathExt } from '@jupyterlab/coreutils';
 import { INotebookTracker } from '@jupyterlab/notebook';
+import { TranslationBundle } from '@jupyterlab/translation';
 
 const SEED = 0xc70f6907; // ipykernel's own, for the names of cells
 
@@ -39,15 +40,22 @@ export function lineInCell(source: string, text: string, number: number | null):
   return file && Number(file[1]) === cellHash(text) ? Number(file[2]) : 0;
 }
 
-/** Show the line in its notebook cell, else in its file, else say where it is. */
-export async function goTo(app: JupyterFrontEnd, notebooks: INotebookTracker | null, source: string): Promise<void> {
-  const panel = notebooks?.currentWidget;
+/** Show the line in a cell of the notebook at `path`, else in its file, else say where it is. */
+export async function goTo(
+  app: JupyterFrontEnd,
+  notebooks: INotebookTracker | null,
+  source: string,
+  path: string,
+  trans: TranslationBundle
+): Promise<void> {
+  const panel = notebooks?.find(one => one.context.path === path) ?? notebooks?.currentWidget;
   const cells = panel?.content.widgets ?? [];
   for (let i = 0; i < cells.length; i++) {
     const { sharedModel } = cells[i].model;
     const number = 'execution_count' in sharedModel ? (sharedModel.execution_count as number | null) : null;
     const line = lineInCell(source, sharedModel.getSource(), number);
     if (line && panel) {
+      app.shell.activateById(panel.id);
       panel.content.activeCellIndex = i;
       await panel.content.scrollToItem(i, 'smart');
       cells[i].editor?.setCursorPosition({ line: line - 1, column: 0 });
@@ -58,10 +66,12 @@ export async function goTo(app: JupyterFrontEnd, notebooks: INotebookTracker | n
   const [, file = '', line = '1'] = /^(.*):(\d+)$/.exec(source) ?? [];
   const root = PageConfig.getOption('serverRoot').replace(/\/?$/, '/');
   if (file.startsWith(root)) {
-    const path = PathExt.normalize(file.slice(root.length));
-    await app.commands.execute('docmanager:open', { path, factory: 'Editor' });
+    const inside = PathExt.normalize(file.slice(root.length));
+    await app.commands.execute('docmanager:open', { path: inside, factory: 'Editor' });
     await app.commands.execute('fileeditor:go-to-line', { line: Number(line) }).catch(() => undefined);
     return;
   }
-  Notification.info(`The line is ${source}; no open notebook and no file of this server has it.`, { autoClose: 6000 });
+  Notification.info(trans.__('The line is %1; no open notebook and no file of this server has it.', source), {
+    autoClose: 6000
+  });
 }

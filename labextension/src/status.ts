@@ -1,21 +1,23 @@
 /** The status-bar item: what the current kernel's program is doing; a click opens the panel. */
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
 import { steps } from './kit/text';
-import { ILive } from './live';
+import { DOMAIN, ILive } from './live';
 
 class StatusItem extends Widget {
   constructor(
     private _live: ILive,
+    private _trans: TranslationBundle,
     open: () => void
   ) {
     super({ node: document.createElement('div') });
     this.addClass('jp-StatusBar-TextItem');
     this.addClass('wb-Status');
     this._button.type = 'button';
-    this._button.title = 'Open the Workbench panel';
+    this._button.title = _trans.__('Open the Workbench panel');
     this._button.addEventListener('click', open);
     this.node.append(this._button);
     _live.changed.connect(this._refresh, this);
@@ -26,7 +28,8 @@ class StatusItem extends Widget {
     const status = this._live.link?.snapshot.status;
     const silence = this._live.link?.silence ?? 0;
     const state = silence ? 'silent' : status?.lost.length ? 'task lost' : (status?.state ?? 'empty');
-    const text = state === 'empty' || !status ? 'Workbench: no program' : `Workbench: ${state} · ${steps(status)}`;
+    const text =
+      state === 'empty' || !status ? this._trans.__('Workbench: no program') : `Workbench: ${state} · ${steps(status)}`;
     if (text !== this._button.textContent) {
       this._button.textContent = text;
     }
@@ -46,10 +49,11 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows the state of the current workbench program in the status bar.',
   autoStart: true,
   requires: [ILive],
-  optional: [IStatusBar],
-  activate: (app: JupyterFrontEnd, live: ILive, bar: IStatusBar | null) => {
+  optional: [IStatusBar, ITranslator],
+  activate: (app: JupyterFrontEnd, live: ILive, bar: IStatusBar | null, translator: ITranslator | null) => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
     bar?.registerStatusItem('workbench-lab:status', {
-      item: new StatusItem(live, () => void app.commands.execute('workbench:open')),
+      item: new StatusItem(live, trans, () => void app.commands.execute('workbench:open')),
       align: 'left',
       rank: 100
     });

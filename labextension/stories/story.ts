@@ -21,7 +21,7 @@ export function snapshotOf(scenario: string): Snapshot {
     of: 60,
     counted: true,
     session: 'session_0',
-    tasks,
+    tasks: stragglers.rows.map(row => row.task),
     lost: []
   };
   const timeline = timelines[at].view as unknown as TimelineView;

@@ -97,7 +97,7 @@ describe('LiveLink', () => {
 
   it('greets a kernel that announced itself before the page came', async () => {
     const made = link();
-    made.watch(['series']);
+    made.watch(made, ['series']);
     await settled();
     expect([kernel.comms.length, kernel.comms[0].opened, made.connected]).toEqual([1, 1, true]);
     expect(kernel.sent.map(request => request.command)).toContain('watch');

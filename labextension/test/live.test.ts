@@ -42,18 +42,25 @@ class FakeConnection {
 }
 
 class FakeContext {
-  name = 'a.ipynb';
+  isDisposed = false;
   kernelChanged = new Signal<this, void>(this);
   propertyChanged = new Signal<this, string>(this);
   disposed = new Signal<this, void>(this);
   session: { kernel: FakeConnection } | null;
 
-  constructor(kernel: FakeConnection) {
+  constructor(
+    kernel: FakeConnection,
+    public path = 'a.ipynb'
+  ) {
     this.session = { kernel };
+  }
+  get name(): string {
+    return this.path;
   }
   close(): void {
     this.session!.kernel.dispose();
     this.session = null;
+    this.isDisposed = true;
     this.disposed.emit();
   }
 }
@@ -87,5 +94,58 @@ describe('notebooks that share a kernel', () => {
     expect([live.link === link, link!.isDisposed]).toEqual([true, false]);
     one.close();
     expect(link!.isDisposed).toBe(true);
+  });
+});
+
+describe('a pinned notebook', () => {
+  const open = (live: Live, id: string, path: string): FakeContext => {
+    const context = new FakeContext(new FakeConnection(id, true), path);
+    live.follow(context as any);
+    return context;
+  };
+
+  it('stays the same whatever the user turns to, and hears its own news only', () => {
+    const live = new Live();
+    const [one, two] = [open(live, 'k', 'a.ipynb'), open(live, 'l', 'b.ipynb')];
+    live.focus(one as any);
+    const pinned = live.pinned('a.ipynb');
+    const heard = vi.fn();
+    pinned.changed.connect(heard);
+    live.focus(two as any);
+    expect([pinned.link!.kernel, pinned.name, live.name]).toEqual([one.session!.kernel, 'a.ipynb', 'b.ipynb']);
+    one.session!.kernel.statusChanged.emit('restarting');
+    expect(heard).toHaveBeenCalledTimes(1);
+    two.session!.kernel.statusChanged.emit('restarting');
+    expect(heard).toHaveBeenCalledTimes(1);
+  });
+
+  it('is found again when it is renamed, closed and opened, and may be opened later', () => {
+    const live = new Live();
+    const pinned = live.pinned('a.ipynb');
+    expect([pinned.link, pinned.name]).toEqual([null, 'a.ipynb']);
+    const one = open(live, 'k', 'a.ipynb');
+    expect(pinned.link!.kernel).toBe(one.session!.kernel);
+    one.path = 'c.ipynb';
+    one.propertyChanged.emit('path');
+    expect([pinned.link!.kernel, pinned.path]).toEqual([one.session!.kernel, 'c.ipynb']);
+    one.close();
+    expect([pinned.link, pinned.path]).toEqual([null, 'c.ipynb']);
+    const again = open(live, 'm', 'c.ipynb');
+    expect(pinned.link!.kernel).toBe(again.session!.kernel);
+  });
+});
+
+describe('two panels of one kernel', () => {
+  it('hear of what either shows', () => {
+    const live = new Live();
+    const context = new FakeContext(new FakeConnection('k', true));
+    live.follow(context as any);
+    live.focus(context as any);
+    const [link, watch] = [live.link!, vi.spyOn((live.link as any)._talk, 'watch')];
+    const [one, two] = [{}, {}];
+    link.watch(one, ['series']);
+    link.watch(two, ['series', 'timeline']);
+    link.watch(one, []);
+    expect(watch.mock.calls.map(([topics]) => topics)).toEqual([['series'], ['series', 'timeline'], ['series', 'timeline']]);
   });
 });

@@ -42,7 +42,7 @@ describe('operations and devices', () => {
       'worker:0 CPU:0',
       '1,200',
       '500 µs',
-      '2 ms',
+      '2.00 ms',
       '40 %'
     ]);
     expect(section.node.textContent).toContain(

@@ -54,6 +54,16 @@ describe('a story', () => {
     expect(ground).toContain('color-scheme: light dark');
   });
 
+  it('of 64 tasks shows those that cost most, and a heat map of as many rows as can be told apart', () => {
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, 'slow worker of 60', () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    expect(snapshotOf('slow worker of 60').status!.tasks.length).toBe(64);
+    expect(node.querySelectorAll('.wb-Stragglers tbody tr').length).toBe(4);
+    expect(node.querySelector('.wb-Stragglers-more')!.textContent).toBe('60 more tasks keep pace');
+    expect(node.querySelector<HTMLElement>('.wb-Steps .wb-Heat-rows')!.hidden).toBe(false);
+    expect(node.querySelector('.wb-Steps .wb-Heat canvas')!.getAttribute('aria-label')).toContain('worker:3: median');
+  });
+
   it.each(SCENARIOS)('of "%s" shows every view, and all name what was planted', scenario => {
     const { subject, stragglers } = planted.find(one => one.name === scenario)!;
     const laid = vi.fn(async (items: unknown[]) => ({

@@ -1,9 +1,29 @@
 import { describe, expect, it } from 'vitest';
-import { bytes, clipped, count, duration, format, labels, sentence, shortDevice, shortTask, taskOf } from '../src/kit/text';
+import {
+  bytes,
+  clipped,
+  count,
+  duration,
+  exactly,
+  format,
+  labels,
+  sentence,
+  shortDevice,
+  shortTask,
+  taskOf
+} from '../src/kit/text';
 
 describe('numbers', () => {
   it('keeps three digits and the unit that reads best', () => {
     expect([0.00087, 0.87, 9.8, 1250].map(duration)).toEqual(['0.87 µs', '870 µs', '9.8 ms', '1.25 s']);
+    expect([0, 0.00512, 5.1, 12, 999.6, 1250].map(exactly)).toEqual([
+      '0 ms',
+      '5.12 µs',
+      '5.10 ms',
+      '12.0 ms',
+      '1000 ms',
+      '1.25 s'
+    ]);
     expect([0, 40, 31360, 1.2e9].map(bytes)).toEqual(['0 B', '40 B', '31.4 kB', '1.2 GB']);
     expect([format(NaN), format(1e-7), format(12345)]).toEqual(['–', '1.0e-7', '12,345']);
   });

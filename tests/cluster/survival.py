@@ -72,7 +72,7 @@ class World:
         """The connections of a task to other tasks end; its process lives."""
         def cut(dask_worker: Any) -> None:
             for hosted in list(dask_worker.plugins["workbench"].host.tasks.values()):
-                for link in list(hosted._links.values()):
+                for link in hosted._links.values():
                     link.close()
         self.client.run(cut, workers=[self.cluster.addresses[task]])
 

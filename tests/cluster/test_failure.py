@@ -41,11 +41,13 @@ def running_step(cluster: Cluster, handle: str, tasks: Sequence[str] = ()) -> tu
     return thread, outcome
 
 
+@pytest.mark.parametrize("relayed", [False, True], ids=["from the chief", "from a task"])
 @pytest.mark.parametrize("job", ["ps", "worker"])
-def test_kill_in_the_middle_of_a_step(doomed, job):
+def test_kill_in_the_middle_of_a_step(doomed, job, relayed):
     with Cluster(doomed, 1, 1, engine="echo") as cluster:
-        cluster.register_all("h", dict.fromkeys(cluster.tasks, b"hang"),
-                             {task: [other for other in cluster.tasks if other != task] for task in cluster.tasks})
+        server, worker = cluster.tasks
+        cluster.register_all("h", dict.fromkeys(cluster.tasks, b"hang"), {server: [worker], worker: [server]},
+                             relays={worker: server} if relayed else {})
         victim = f"/job:{job}/task:0"
         thread, outcome = running_step(cluster, "h")
         killed = kill(cluster.pids[victim])

@@ -3,9 +3,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.cluster import softmax
 from tests.eventually import eventually
 from workbench.cluster.chief import tracker
 from workbench.cluster.chief.cluster import Cluster
-from workbench.core.trace import Journal, Span, journal
+from workbench.core.trace import Journal, journal
 from workbench.viz.accounting import Accounting
 from workbench.viz.chrome import to_chrome
 from workbench.viz.graph_view import choose_graph
@@ -32,17 +31,12 @@ TASKS = SERVERS + WORKERS
 def run(client, request) -> Iterator[SimpleNamespace]:
     """The records of 50 steps, timed one by one so that the first is recorded operation by operation.
 
-    `doubt`: the worst error of each task's clock by which spans were moved; later estimates are better ones.
+    `doubt`: the worst error of each task's clock among those by which spans were moved.
     """
     before = journal.enabled, journal.spans_since()[0], journal.graphs_since()[0]
     journal.enabled = True
-    hub, doubt, merge = Hub(journal), dict.fromkeys(TASKS, 0.0), journal.merge
-
-    def noting(task: str, spans: Sequence[Span], offset: float = 0.0, error: float = 0.0, *more: Any) -> None:
-        doubt[task] = max(doubt[task], error)
-        merge(task, spans, offset, error, *more)
-    with pytest.MonkeyPatch.context() as patch, Cluster(client, 2, 2) as cluster:
-        patch.setattr(journal, "merge", noting)
+    hub = Hub(journal)
+    with Cluster(client, 2, 2) as cluster:
         script = softmax.build(WORKERS, SERVERS, request.param)
         with wb.Session(cluster, graph=script.graph) as session:
             if request.param == "sync":
@@ -62,6 +56,7 @@ def run(client, request) -> Iterator[SimpleNamespace]:
                                                                                 hub.whole("steps").tasks))
             eventually(accounted)
         spans = [s for s in journal.spans_since(before[1])[2] if s.step >= 0]
+        doubt = {task: max(error for _, _, error in journal.clock_table(task)) for task in TASKS}
         yield SimpleNamespace(spans=spans, graphs=journal.graphs_since(before[2])[2], doubt=doubt,
                               steps=hub.whole("steps"), work=hub.whole("work"), status=hub.status(),
                               session=session.name, lost=cluster.lost_spans, mode=request.param)

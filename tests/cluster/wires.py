@@ -40,6 +40,7 @@ class Wire(Connection):
     def __init__(self, peer: str = "peer", on_send: Callable[[m.Message], None] = lambda message: None) -> None:
         super().__init__(peer, SESSION)
         self.sent: list[tuple[int, m.Message]] = []
+        self.sessions: list[int] = []
         self.started = False
         self._on_send = on_send
 
@@ -63,6 +64,7 @@ class Wire(Connection):
         message = m.decode(Frame(header, body[:header.meta], bytearray(body[header.meta:]) if header.data else None))
         self._on_send(message)
         self.sent.append((header.step, message))
+        self.sessions.append(header.session)
         return True
 
     def close(self) -> None:

@@ -109,7 +109,7 @@ class Tokens:
         for op in self.operations:
             for position, tensor in enumerate(op.inputs):
                 self.data.setdefault(tensor, []).append((op, position))
-            for before in op.control_inputs:
+            for before in op.controls:
                 self.control.setdefault(before, []).append(op)
             if op.type == "enter":
                 name = op.attrs["frame_name"]
@@ -120,7 +120,7 @@ class Tokens:
             self.emit(tensor.op, (), [Token(value, False)])
         for op in self.operations:
             known = all(t in self.ambient for t in op.inputs) and not ambient(op)
-            if known and not op.control_inputs and op.type != "placeholder":
+            if known and not op.controls and op.type != "placeholder":
                 self.queue.append((op, ()))
         while self.queue or self._end_a_frame():
             if self.queue:
@@ -157,7 +157,7 @@ class Tokens:
         self.consider(op, tag, instance)
 
     def consider(self, op: Operation, tag: Tag, instance: _Instance) -> None:
-        if instance.fired or len(instance.controls) < len(op.control_inputs):
+        if instance.fired or len(instance.controls) < len(op.controls):
             return
         expected = [i for i, t in enumerate(op.inputs) if t not in self.ambient]
         if op.type == "merge":

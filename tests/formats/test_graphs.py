@@ -204,12 +204,15 @@ def test_wrong_arguments():
         assert not graph.get_operations()
 
 
-def test_what_tensorflow_has_not_is_refused_by_name():
+def test_what_tensorflow_has_not_is_a_node_of_ours():
     from workbench.core.graph.build import ops
     with tf.Graph().as_default() as graph:
         ops.list_top(ops.list_new(), 1, name="kept")
-        with pytest.raises(errors.UnimplementedError, match=r"operation 'kept' \(list_top\) has no counterpart in TensorFlow"):
-            graph.as_graph_def()
+        proto = graph.as_graph_def()
+    assert [node.op for node in proto.node if node.name == "kept"] == ["Workbenchlist_top"]
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(proto, name="")
+        assert graph.get_operation_by_name("kept").inputs[1].op.type == "Const"
 
 
 def test_large_claims_of_small_files_are_refused():

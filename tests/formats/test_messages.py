@@ -15,6 +15,26 @@ def test_every_message_of_the_table_is_a_class():
         assert messages.message(name)().SerializeToString() == b""
 
 
+def test_threads_that_come_first_together_make_one_set_of_classes():
+    """As the workers of a cluster in one process do, each of which builds a graph."""
+    program = """if True:
+        import sys, threading
+        from workbench.formats.messages import message
+        sys.setswitchinterval(1e-6)
+        ready, found = threading.Barrier(8), []
+        def ask(name):
+            ready.wait()
+            found.append(message(name).DESCRIPTOR.file.pool)
+        names = ["AttrValue", "NodeDef", "GraphDef", "TensorProto"] * 2
+        threads = [threading.Thread(target=ask, args=[name]) for name in names]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        print(len({id(pool) for pool in found}))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "1"
+
+
 def test_numbers_are_those_of_tensorflow():
     node = messages.message("NodeDef")(name="n", op="Const", input=["a", "^b"])
     node.attr["T"].type = 1

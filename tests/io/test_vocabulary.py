@@ -79,6 +79,20 @@ def test_iris_is_at_hand():
         tables.load_dataset("x")
 
 
+def test_houses_in_boston_are_read_from_a_file_that_one_has(tmp_path, monkeypatch):
+    (tmp_path / "boston_house_prices.csv").write_text("2,2,CRIM,ZN,MEDV\n1,2,3.5\n4,5,6\n", encoding="utf-8")
+    found = tables.load_boston(tmp_path / "boston_house_prices.csv")
+    assert found.data.tolist() == [[1, 2], [4, 5]] and found.target.tolist() == [3.5, 6] and found.target.dtype == np.float64
+    monkeypatch.setattr(tables.settings, "data", tmp_path)
+    assert tables.load_dataset("boston").data.tolist() == found.data.tolist()
+    monkeypatch.setattr(tables.settings, "data", tmp_path / "nowhere")
+    with pytest.raises(errors.NotFoundError, match=r"nowhere/boston_house_prices\.csv' does not exist"):
+        tables.load_boston()
+    monkeypatch.setattr(tables.settings, "data", None)
+    with pytest.raises(errors.NotFoundError, match="WORKBENCH_DATA is not set; give the path of boston_house"):
+        tables.load_boston()
+
+
 def test_csv_files_with_and_without_a_header(tmp_path):
     (tmp_path / "a.csv").write_text("2,3,setosa,virginica\n1,2,3.5,0\n4,5,6,1\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("0,1,2\n1,4,5\n", encoding="utf-8")

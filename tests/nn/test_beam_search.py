@@ -29,7 +29,7 @@ def test_paths_through_a_tree():
     by_length = seq2seq.gather_tree(steps, parents, sequence_length=[[3, 3, 3]])
     assert run(by_length)[:, 0].tolist() == [[2, 2, 2], [6, 5, 6], [7, 8, 9], [-1, -1, -1]]
     ended = seq2seq.gather_tree(steps, parents, max_sequence_lengths=[3], end_token=6)
-    assert run(ended)[:, 0].tolist() == [[2, 2, 2], [6, 5, 6], [-1, 8, -1], [-1, -1, -1]]
+    assert run(ended)[:, 0].tolist() == [[2, 2, 2], [6, 5, 6], [6, 8, 6], [6, 6, 6]]
     short = seq2seq.gather_tree(steps, parents, sequence_length=[[0, 1, 2]])
     assert run(short)[:, 0].tolist() == [[-1, 2, 2], [-1, -1, 6], [-1, -1, -1], [-1, -1, -1]]
 
@@ -89,7 +89,7 @@ def test_wide_beams_find_the_best_of_all_sequences(penalty):
         for beam, (score, total, words) in enumerate(best(tables, start, 4, end, penalty, 10)):
             np.testing.assert_allclose(scores[row, -1, beam], score, rtol=1e-4)
             np.testing.assert_allclose(final.log_probs[row, beam], total, rtol=1e-4)
-            assert ids[row, :, beam].tolist() == list(words) + [-1] * (4 - len(words))
+            assert ids[row, :, beam].tolist() == list(words) + [end] * (4 - len(words))
             assert final.lengths[row, beam] == len(words) and final.finished[row, beam] == (words[-1] == end)
 
 
@@ -103,7 +103,7 @@ def test_one_beam_is_greedy():
     ids, final, counted, greedy, exact = run([outputs.predicted_ids, state, lengths, wanted.sample_id, steps])
     assert final.lengths[:, 0].tolist() == exact.tolist() == counted[:, 0].tolist()
     for row, length in enumerate(exact):
-        assert ids[row, :length, 0].tolist() == greedy[row, :length].tolist() and (ids[row, length:, 0] == -1).all()
+        assert ids[row, :length, 0].tolist() == greedy[row, :length].tolist() and (ids[row, length:, 0] == end).all()
 
 
 def test_states_go_with_their_beams():
@@ -120,7 +120,7 @@ def test_states_go_with_their_beams():
         beams = sorted(options, key=lambda option: -option[0])[:width]
     for beam, (total, words) in enumerate(beams):
         np.testing.assert_allclose(final.log_probs[0, beam], total, rtol=1e-4)
-        assert ids[0, :, beam].tolist() == words[1:] + [-1] * (ids.shape[1] + 1 - len(words))
+        assert ids[0, :, beam].tolist() == words[1:] + [end] * (ids.shape[1] + 1 - len(words))
 
 
 def test_a_search_with_attention_and_a_layer():
@@ -212,19 +212,20 @@ def test_products_that_do_not_vanish():
 def test_mechanisms_begin_at_the_first_element_and_walk_on(kind, option):
     memory, query = numbers(2, 4, 3), numbers(2, 5)
     mechanism = getattr(seq2seq, f"{kind}MonotonicAttention")
-    made = mechanism(5, memory, [4, 2], score_bias_init=-0.5, mode="recursive", **{option: True})
-    start = made.initial_alignments(2, tf.float32)
-    first = made(query, start)
-    with tf.variable_scope("", reuse=True):
+    with tf.variable_scope("at"):
+        made = mechanism(5, memory, [4, 2], score_bias_init=-0.5, mode="recursive", **{option: True})
+        start = made.initial_alignments(2, tf.float32)
+        first = made(query, start)
+    with tf.variable_scope("at", reuse=True):
         second = made(query, first)
-        again = mechanism(5, memory, [4, 2], mode="hard", sigmoid_noise=0.0, **{option: True})
-        hard = again(query, start)
+    with tf.variable_scope("at", reuse=True):
+        hard = mechanism(5, memory, [4, 2], mode="hard", sigmoid_noise=0.0, **{option: True})(query, start)
     found = run([start, first, second, hard])
     assert found[0].tolist() == [[1, 0, 0, 0]] * 2 and not found[1][1, 2:].any()
     assert (found[1].sum(1) < 1).all() and (found[2] <= found[1] + 1e-6)[:, 0].all()
     assert set(np.unique(found[3])) <= {0, 1}
     names = {v.op.name for v in tf.global_variables()}
-    assert f"{kind.lower()}_monotonic_attention/attention_score_bias" in names and "memory_layer/kernel" in names
+    assert {f"at/{kind.lower()}_monotonic_attention/attention_score_bias", "at/memory_layer/kernel"} <= names
     cell = seq2seq.AttentionWrapper(tf.contrib.rnn.GRUCell(5), made)
     outputs, state = tf.nn.dynamic_rnn(cell, numbers(2, 3, 2), dtype=tf.float32, scope="read")
     assert [t.shape for t in run([outputs, state.alignments])] == [(2, 3, 3), (2, 4)]

@@ -70,6 +70,10 @@ def test_the_other_helpers():
     inference = decoders.InferenceHelper(lambda out: wb.cast(wb.argmax(out, -1), "float32")[:, None], [1], wb.float32,
                                          wb.zeros([2, 1]), lambda ids: ids[:, 0] >= 2.0)
     assert [v.tolist() for v in lengths(inference)] == [[[[1], [2]], [[1], [2]]], [2, 2]]
+    begun = wb.one_hot(np.array([1.0, 0.0]), 3)      # of an array of numbers, as TensorFlow's tests of helpers begin
+    assert run(begun).tolist() == [[0, 1, 0], [1, 0, 0]]
+    with pytest.raises(TypeError, match="an integer type is needed"):
+        wb.one_hot([1.0, 0.0], 3)
     mixed = decoders.ScheduledEmbeddingTrainingHelper(np.zeros((2, 3, 1), np.float32), [3, 3], table, 0.0)
     assert lengths(mixed)[0].tolist() == [[-1] * 3] * 2
 
@@ -103,6 +107,71 @@ def test_scores_of_luong():
     np.testing.assert_allclose(score, np.einsum("bu,btu->bt", query, keys), rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match=r"units: 4.* have units: 5"):
         attention(query[:, :4])
+
+
+def softmax(x):
+    found = np.exp(x - x.max(-1, keepdims=True))
+    return found / found.sum(-1, keepdims=True)
+
+
+def weights_of(v, scope, kind, query, memory, inside, number):
+    """The weights of the memory by NumPy, of the mechanism whose memory layer is `number`."""
+    keys = memory @ v[f"memory_layer{number}/kernel"]
+    if kind is LuongAttention:
+        score = np.einsum("bu,btu->bt", query, keys) * v.get(f"{scope}/attention_g", 1.0)
+    else:
+        vector, bias = v[f"{scope}/attention_v"], v.get(f"{scope}/attention_b", 0.0)
+        if f"{scope}/attention_g" in v:
+            vector = vector / np.linalg.norm(vector) * v[f"{scope}/attention_g"]
+        score = np.tanh(keys + (query @ v[f"{scope}/query_layer/kernel"])[:, None] + bias) @ vector
+    return softmax(np.where(inside, score, -np.inf))
+
+
+MECHANISMS = {
+    "luong": [(LuongAttention, {}, 4)], "luong scaled": [(LuongAttention, {"scale": True}, 4)],
+    "luong without a layer": [(LuongAttention, {}, None)],
+    "bahdanau": [(BahdanauAttention, {}, 4)], "bahdanau normalized": [(BahdanauAttention, {"normalize": True}, 4)],
+    "two": [(BahdanauAttention, {"normalize": True}, 3), (LuongAttention, {"scale": True}, None)],
+    "two of a kind": [(BahdanauAttention, {}, 3), (BahdanauAttention, {}, 2)]}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_cell_that_attends_is_that_of_numpy(name):
+    kinds, lengths = MECHANISMS[name], np.array([4, 2, 3], np.int32)
+    memory, x = RNG.normal(size=(3, 5, 6)).astype(np.float32), RNG.normal(size=(3, 2, 4)).astype(np.float32)
+    made = [kind(5, memory, lengths, **options) for kind, options, _ in kinds]
+    sizes = [size for *_, size in kinds]
+    cell = AttentionWrapper(GRUCell(5), made if len(made) > 1 else made[0], sizes if len(made) > 1 else sizes[0],
+                            alignment_history=True)
+    state, outputs = cell.zero_state(3, wb.float32), []
+    for step in range(2):      # called twice, with the variables of the first call
+        output, state = cell(wb.constant(x[:, step]), state)
+        outputs.append(output)
+    weights = state.alignments if len(made) > 1 else [state.alignments]
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        v = {one.op.name.removeprefix("attention_wrapper/"): session.run(one) + 0.1 for one in wb.global_variables()}
+        session.run([one.assign(v[one.op.name.removeprefix("attention_wrapper/")]) for one in wb.global_variables()])
+        found, last = session.run([outputs, list(weights)])
+    inside, attention, h = np.arange(5) < lengths[:, None], np.zeros((3, found[0].shape[1])), np.zeros((3, 5))
+    memory = memory * inside[:, :, None]
+    for step in range(2):
+        seen = np.hstack([x[:, step], attention])
+        r, u = np.split(1 / (1 + np.exp(-(np.hstack([seen, h]) @ v["gru_cell/gates/kernel"] + v["gru_cell/gates/bias"]))), 2, 1)
+        new = np.tanh(np.hstack([seen, r * h]) @ v["gru_cell/candidate/kernel"] + v["gru_cell/candidate/bias"])
+        h = u * h + (1 - u) * new
+        parts, counted = [], {}
+        for number, (kind, _, size) in enumerate(kinds):
+            scope = kind._scope + (f"_{counted[kind]}" if kind in counted else "")
+            counted[kind] = counted.get(kind, 0) + 1
+            w = weights_of(v, scope, kind, h, memory, inside, f"_{number}" if number else "")
+            context = np.einsum("bt,btd->bd", w, memory)
+            layer = "attention_layer" + (f"_{number}" if number else "")
+            parts.append(context if size is None else np.hstack([h, context]) @ v[f"{layer}/kernel"])
+            if step:
+                np.testing.assert_allclose(last[number], w, atol=1e-5)
+        attention = np.hstack(parts)
+        np.testing.assert_allclose(found[step], attention, atol=1e-5)
 
 
 def test_a_model_with_attention_learns_to_copy():

@@ -61,7 +61,7 @@ def test_pairs_are_told_by_products_with_one_label_or_several(capfd):
     np.testing.assert_allclose(run(found), pairs_loss(alike, 0.1), rtol=1e-5)
     assert "npairs_loss" in capfd.readouterr().err
     sets = [{0}, {1, 2}, {0, 2}, {3}, {1}, {0, 1, 2}]
-    labels = [tf.SparseTensor([[0, v] for v in sorted(s)], np.array(sorted(s)), [1, 4]) for s in sets]
+    labels = [tf.SparseTensor([[v] for v in sorted(s)], np.ones(len(s), kind), [4]) for s, kind in zip(sets, "fd?fii")]
     shared = np.array([[float(len(a & b)) for b in sets] for a in sets])
     np.testing.assert_allclose(run(losses.npairs_loss_multilabel(labels, ROWS, OTHERS)), pairs_loss(shared, 0.002), rtol=1e-5)
 

@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.filterwarnings('error'), pytest.mark.usefixtures("grap
     (min_max_variable_partitioner(8, min_slice_size=64), [10, 4], "float32", [3, 1]),
     (min_max_variable_partitioner(2, min_slice_size=64), [10, 4], "float32", [2, 1]),
     (min_max_variable_partitioner(8), [10, 4], "float32", [1, 1]),
+    (min_max_variable_partitioner(0, min_slice_size=1), [10, 4], "float32", [1, 1]),
 ])
 def test_how_many_slices_there_are(partitioner, shape, dtype, expected):
     """The numbers are those of TensorFlow 1.x for these arguments."""

@@ -143,7 +143,7 @@ def test_loops_and_unrolled_steps_agree_with_gradients(lengths, known: bool):
     x = wb.placeholder(wb.float32, [2, 6, 3] if known else [None, None, 3])
     cell = rnn_cell.MultiRNNCell([rnn_cell.BasicLSTMCell(4), rnn_cell.GRUCell(5)])
     looped, final = wb.nn.dynamic_rnn(cell, x, lengths, dtype=wb.float32)
-    assert looped.shape.dims[-1] == 5
+    assert looped.shape.sizes[-1] == 5
     steps = wb.unstack(x, num=6, axis=1)
     with wb.variable_scope(wb.get_variable_scope(), reuse=True):
         unrolled, last = wb.nn.static_rnn(cell, steps, dtype=wb.float32, sequence_length=lengths)
@@ -208,3 +208,17 @@ def test_lengths_of_sequences_are_a_vector():
                  lambda: wb.nn.static_rnn(cell, wb.unstack(x, axis=1), dtype=wb.float32, sequence_length=4)):
         with pytest.raises(ValueError, match=r"sequence_length must be a vector of length batch_size but its shape is \["):
             call()
+
+
+def test_layers_of_cells_refuse_a_state_that_is_not_theirs():
+    cells = rnn_cell.MultiRNNCell([rnn_cell.GRUCell(2) for _ in range(2)])
+    for state in (wb.zeros([1, 4]), (wb.zeros([1, 2]),)):
+        with pytest.raises(ValueError, match="Expected state to be a tuple of length 2"):
+            cells(wb.zeros([1, 2]), state)
+
+
+def test_a_linear_map_whose_variables_are_made_once():
+    x = wb.ones([2, 3])
+    linear = rnn_cell._Linear([x, x], 4, True, kernel_initializer=wb.constant_initializer(0.5))
+    assert run([linear([x, x]), linear([x, 2 * x])])[1].tolist() == [[4.5] * 4] * 2
+    assert [v.shape.as_list() for v in wb.global_variables()] == [[6, 4], [4]]

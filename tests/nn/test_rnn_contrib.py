@@ -142,7 +142,7 @@ def test_gates_through_time_and_depth():
     gh, th, gy, ty = np.split(np.hstack([x, h]) @ v["kernel"] + v["bias"], 4, axis=1)
     close(new, sigmoid(gh + 1) * h + (1 - sigmoid(gh + 1)) * np.tanh(th))
     close(y, sigmoid(gy + 1) * x + (1 - sigmoid(gy + 1)) * np.maximum(ty, 0))
-    with pytest.raises(ValueError, match="inputs are 4 wide but the cell 5; make them equal, or set num_in_proj=5"):
+    with pytest.raises(ValueError, match="Must have input size == output size for Intersection RNN: 4 and 5"):
         rnn.IntersectionRNNCell(5)(numbers(3, 4), h)
 
 

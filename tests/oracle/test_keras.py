@@ -43,6 +43,7 @@ class Row(NamedTuple):
 
 
 SEQUENCE, PICTURE, VOLUME = images(2, 6, 3), images(2, 6, 5, 3), images(1, 4, 5, 4, 2)
+FILM = images(2, 3, 6, 5, 2)
 RECURRENT = {"recurrent_activation": "sigmoid"}
 LAYERS = {
     "dense": Row(lambda k: k.layers.Dense(4, "tanh"), (SEQUENCE,)),
@@ -73,6 +74,8 @@ LAYERS = {
     "lstm": Row(lambda k: k.layers.LSTM(4, return_sequences=True, **RECURRENT), (SEQUENCE,)),
     "lstm with states": Row(lambda k: k.layers.LSTM(4, return_state=True, go_backwards=True, **RECURRENT), (SEQUENCE,)),
     "gru": Row(lambda k: k.layers.GRU(4, **RECURRENT, **({} if k is K else {"reset_after": False})), (SEQUENCE,)),
+    "images in time": Row(lambda k: k.layers.ConvLSTM2D(2, 3, (1, 2), return_sequences=True, **RECURRENT), (FILM,)),
+    "images in time, the last": Row(lambda k: k.layers.ConvLSTM2D(2, (3, 2), padding="same", **RECURRENT), (FILM,)),
     "both ways": Row(lambda k: k.layers.Bidirectional(k.layers.LSTM(3, return_sequences=True, **RECURRENT)), (SEQUENCE,)),
     "both ways summed": Row(lambda k: k.layers.Bidirectional(k.layers.SimpleRNN(3), "sum"), (SEQUENCE,)),
     "over time": Row(lambda k: k.layers.TimeDistributed(k.layers.Dense(2)), (SEQUENCE,)),
@@ -93,6 +96,7 @@ LAYERS = {
     "masking": Row(lambda k: k.layers.Masking(0.0), (np.where(SEQUENCE > 1, 0, SEQUENCE),)),
     **{name: Row(lambda k, name=name: getattr(k.layers, name)(), (SEQUENCE, images(2, 6, 3, seed=2), images(2, 6, 3, seed=3)))
        for name in ("Add", "Multiply", "Average", "Maximum", "Concatenate")},
+    "difference": Row(lambda k: k.layers.Subtract(), (SEQUENCE, images(2, 6, 3, seed=2))),
     "dot": Row(lambda k: k.layers.Dot(1), (SEQUENCE, images(2, 6, 4))),
     "dot of directions": Row(lambda k: k.layers.Dot((2, 1), normalize=True), (SEQUENCE, images(2, 3))),
     "dropout at rest": Row(lambda k: k.layers.Dropout(0.5), (SEQUENCE,)),

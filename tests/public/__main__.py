@@ -86,6 +86,8 @@ def as_then() -> None:
         if name not in np.__dict__:
             setattr(np, name, now)
     np.random.random_integers = lambda low, high, size=None: np.random.randint(low, high + 1, size)
+    stack = np.vstack
+    np.vstack = lambda tup, **options: stack(list(tup), **options)      # of any iterable
     reshape = np.reshape
     np.reshape = lambda a, shape=None, order="C", newshape=None: reshape(a, shape if newshape is None else newshape, order)
     for name in ("Iterable", "Mapping", "Sequence"):
@@ -104,7 +106,9 @@ def last_line(text: str) -> str:
 def run_apart(path: Path, seconds: float, show: bool) -> Row:
     """Run one test file in a process of its own."""
     command = [sys.executable, "-m", "tests.public", "--here", str(path)]
-    environment = {**os.environ, "WB_THREADS": "1"}
+    tables = path.resolve().parents[0] if "tensorflow" not in path.resolve().parts else Path(*path.resolve().parts[:(
+        path.resolve().parts.index("tensorflow") + 1)], "contrib/learn/python/learn/datasets/data")
+    environment = {"WORKBENCH_DATA": str(tables), **os.environ, "WB_THREADS": "1"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
     except subprocess.TimeoutExpired:

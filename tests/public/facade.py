@@ -23,6 +23,8 @@ from workbench.tf1.missing import Namespace
 FIRST = {module: place for place, modules in {
     "nn": "nn nn_ops nn_impl rnn gen_nn_ops ctc_ops embedding_ops candidate_sampling_ops", "contrib.rnn": "core_rnn_cell",
     "contrib.lookup": "lookup_ops", "nn.rnn_cell": "rnn_cell rnn_cell_impl", "image": "image_ops image_ops_impl gen_image_ops",
+    "saved_model.signature_def_utils": "signature_def_utils signature_def_utils_impl",
+    "contrib.framework.nest": "nest",
     "metrics": "metrics metrics_impl", "losses": "losses losses_impl util", "errors": "errors errors_impl",
     "test": "test test_util gradient_checker googletest",
     "summary": "summary", "spectral": "spectral_ops", "linalg": "linalg linalg_impl linalg_ops", "logging": "tf_logging",
@@ -35,11 +37,13 @@ ELSEWHERE = (
     "feature_column", "graph_util", "bitwise", "initializers", "logging", "compat", "app", "flags", "contrib.framework",
     "contrib.rnn", "contrib.util", "contrib.layers", "contrib.distributions", "contrib.metrics", "contrib.learn",
     "contrib.training", "contrib.slim", "contrib.staging")
-OTHER_NAMES = {"TensorFlowTestCase": "TestCase", "_NodeDef": "NodeDef", "IsBuiltWithCuda": "is_built_with_cuda"}
+OTHER_NAMES = {"accumulate_n_v2": "accumulate_n", "TensorFlowTestCase": "TestCase", "_NodeDef": "NodeDef",
+               "IsBuiltWithCuda": "is_built_with_cuda"}
 
 
 MODULES = (ModuleType, Namespace)
-TOOLS = ("test_utils", "dnn_testing_utils", "linear_testing_utils", "bijector_test_util", "linear_operator_test_util")
+TOOLS = ("test_utils", "testing_utils", "dnn_testing_utils", "linear_testing_utils", "bijector_test_util",
+         "linear_operator_test_util", "test_data", "estimator_test_utils")
 """Files that several test files share: they are read as those are."""
 
 
@@ -67,6 +71,13 @@ def places(module: str) -> Iterator[Any]:
             yield place
 
 
+def keras_of(module: str) -> list[Any]:
+    """What is public of a module of TensorFlow's Keras."""
+    _, there, path = module.partition("._impl.")
+    place = found(path) if there else None
+    return [] if place is None else [place]
+
+
 class Facade(ModuleType):
     """A module of TensorFlow: whatever is asked of it is a public name, a stand-in, or is missing."""
 
@@ -83,7 +94,7 @@ class Facade(ModuleType):
             raise AttributeError(f"{self.__name__}.core is no module of messages")
         if not name.startswith("__") and not (folder and ".contrib." in self.__name__):
             for one in dict.fromkeys((OTHER_NAMES.get(name, name), name.lstrip("_"))):
-                for place in [tf] if folder else places(self.__name__):
+                for place in [*keras_of(self.__name__), tf] if folder else places(self.__name__):
                     try:
                         thing = getattr(place, one)
                     except AttributeError:

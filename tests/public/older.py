@@ -28,7 +28,8 @@ class Older(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        node.attr = METHODS.get(node.attr, node.attr)
+        if not (isinstance(node.value, ast.Name) and node.value.id == "six"):      # which has its own for both
+            node.attr = METHODS.get(node.attr, node.attr)
         return node
 
 

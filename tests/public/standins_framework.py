@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,6 +33,12 @@ def graph_mode() -> Iterator[None]:
 
 def eager_mode() -> Any:
     raise unittest.SkipTest("there are graphs alone")
+
+
+def of_infos(infos: Any, what: str) -> dict[str, Any]:
+    """The shapes, or the types, of TensorInfos by name."""
+    return {key: tf.TensorShape(info.tensor_shape) if what == "shape" else tf.as_dtype(info.dtype)
+            for key, info in infos.items()}
 
 
 def assert_ops_in_graph(expected_ops: dict[str, str], graph: Any) -> dict[str, Any]:
@@ -88,5 +95,10 @@ FRAMEWORK = {
     "scalar_shape": lambda op: [scalar()],
     "vector": vector, "matrix": matrix, "as_dimension": tf.Dimension, "as_shape": tf.TensorShape,
     "MakeNdarray": tf.make_ndarray, "ShapeEquals": lambda proto, shape: [d.size for d in proto.tensor_shape.dim] == list(shape),
+    "getargspec": lambda function: inspect.getfullargspec(function)[:4],
+    "get_signature_def_input_shapes": lambda told: of_infos(told.inputs, "shape"),
+    "get_signature_def_output_shapes": lambda told: of_infos(told.outputs, "shape"),
+    "get_signature_def_input_types": lambda told: of_infos(told.inputs, "dtype"),
+    "get_signature_def_output_types": lambda told: of_infos(told.outputs, "dtype"),
     "IndexedSlicesValue": IndexedSlicesValue, **OPERATIONS}
 """Name of a module's content -> what stands in for it."""

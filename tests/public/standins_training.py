@@ -95,7 +95,15 @@ class SaverPart:
     """A saver's inner class, which some tests derive theirs from."""
 
 
-TRAINING = {"_HookedSession": HookedSession, "_increment_global_step": increment_global_step,
+METRIC_KEYS = SimpleNamespace(
+    LOSS="loss", LOSS_MEAN="average_loss", ACCURACY="accuracy", ACCURACY_BASELINE="accuracy_baseline", AUC="auc",
+    AUC_PR="auc_precision_recall", LABEL_MEAN="label/mean", PREDICTION_MEAN="prediction/mean",
+    ACCURACY_AT_THRESHOLD="accuracy/positive_threshold_%g", PRECISION_AT_THRESHOLD="precision/positive_threshold_%g",
+    RECALL_AT_THRESHOLD="recall/positive_threshold_%g")
+PREDICTION_KEYS = SimpleNamespace(**{name.upper(): name for name in (
+    "classes", "class_ids", "logistic", "logits", "predictions", "probabilities")})
+TRAINING = {"metric_keys.MetricKeys": METRIC_KEYS, "prediction_keys.PredictionKeys": PREDICTION_KEYS,
+            "_HookedSession": HookedSession, "_increment_global_step": increment_global_step,
             "initialize_resources": lambda resource_list, name="init": tf.variables_initializer(resource_list, name=name),
             "shared_resources": tf.global_variables, "BaseSaverBuilder": SimpleNamespace(SaveableObject=SaverPart),
             "fake_summary_writer": SimpleNamespace(FakeSummaryWriter=FakeSummaryWriter),

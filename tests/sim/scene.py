@@ -1,7 +1,9 @@
 """A cluster in a simulated world: the real tracker, members and tasks, clients that train, faults, and the history."""
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +17,7 @@ from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.steps import PendingStep
 from workbench.cluster.chief.tracker import EPOCH, Tracker
 from workbench.cluster.task.engines import TaskContext, define_engine
+from workbench.cluster.task.links import Links
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
 from workbench.core.state.container import Container
@@ -28,12 +31,10 @@ _GIVEN_UP = 4000.0       # seconds of this world in which whatever waits has to 
 TASKS = (*SERVERS, *WORKERS)
 
 
-class _Task(Task):
-    """One that dials one by one, for there are no threads in this world."""
-
-    def _link_all(self, targets: Iterable[str]) -> None:
-        for target in targets:
-            self._link(target)
+def _one_by_one(links: Links, targets: Iterable[str]) -> None:
+    """There are no threads in this world."""
+    for target in targets:
+        links.make(target)
 
 
 class Scene:
@@ -116,7 +117,8 @@ class Scene:
                 self._excuse(name)
             here, there = self.world.link(self.chief, process, (name, "chief"), self.session, True)
             container = self.containers.setdefault(name, Container(name)) if self.keeps_state else None
-            task = _Task(name, self.session, there, self._dial(process), self._forget, container=container)
+            task = Task(name, self.session, there, self._dial(process), self._forget, container=container)
+            task._links.make_all = partial(_one_by_one, task._links)      # type: ignore[method-assign]
             self.tasks[self.session, name] = task
             task.start()
             self._tick(task, process)
@@ -155,6 +157,9 @@ class Scene:
         self._ask({name: m.RegisterPartition(handle, program.encode(), {t: "" for t in programs if t != name}, parties)
                    for name, program in programs.items()})
         self.tracker.add(handle, programs)
+        relay = random.Random(f"relays {self.seed}").choice((None, *SERVERS))
+        if relay is not None and relay in programs:
+            self.tracker.relay(handle, {name: relay for name, program in programs.items() if program == "push"})
 
     def watch(self) -> None:
         """What the chief's watcher does, in this world's time."""

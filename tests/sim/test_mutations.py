@@ -1,6 +1,7 @@
 """Defects planted in the protocol's code: each makes a simulated training fail, or the simulation would prove little."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,11 @@ import pytest
 
 from tests.sim.test_simulation import silence  # noqa: F401
 from tests.sim.training import train
+from workbench import errors
 from workbench.cluster.chief.steps import PendingStep
 from workbench.cluster.chief.tracker import Tracker
+from workbench.cluster.task.links import Links
+from workbench.cluster.task.relays import Relays
 from workbench.cluster.task.steps import Steps
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
@@ -99,6 +103,21 @@ def doubled_orders(patch: Patch) -> None:
     patch(Steps, "begun", lambda self, step: False)
 
 
+def silent_relays(patch: Patch) -> None:
+    """Who cannot pass a step on, or say that it is done with one, tells nobody."""
+    post = Links.post
+
+    def posted(self: Links, target: str, buffers: Any, kept: Any = None) -> None:
+        with contextlib.suppress(errors.UnavailableError):
+            post(self, target, buffers, kept)
+    patch(Links, "post", posted)
+
+
+def relays_that_remember(patch: Patch) -> None:
+    """A task that passed a step on waits for the others also when the step has failed."""
+    patch(Relays, "drop", lambda self, step: None)
+
+
 def no_silence(patch: Patch) -> None:
     """A task whose chief is gone, or has given it up, lives for ever."""
     patch(Task, "tick", lambda self, seconds: True)
@@ -169,7 +188,8 @@ def unkept_results(patch: Patch) -> None:
 
 PLANTED = {
     "async": {not_awaited: 0, no_fence: 213, no_abort: 0, links_lost_in_silence: 65, losses_of_the_replaced: 1,
-              forgotten_steps: 0, late_answers: 0, doubled_orders: 0, no_silence: 1},
+              forgotten_steps: 0, late_answers: 0, doubled_orders: 0, no_silence: 1, silent_relays: 0,
+              relays_that_remember: 0},
     "sync": {stale_gradients: 0, no_dedupe: 12, stale_tokens: 0, unready_handles: 0, forgotten_positions: 0,
              forgotten_elements: 0},
     "bounded": {no_marker_wait: 0, unheld_pushes: 0, no_bound: 0, guests_stay: 0},

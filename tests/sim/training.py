@@ -182,6 +182,7 @@ def _nothing_left(scene: Scene) -> None:
         facts = task.steps.facts()
         assert facts["active"] == facts["aborting"] == facts["waiting"] == [] and not scene.engines[session, name].courses, (
             f"{name} still has {facts}")
+        assert not task._relays.known(), f"{name} waits for what others say of steps {task._relays.known()}"
         left = [step for step in task.steps._tables if step < task.steps._newest]
         assert not left, f"{name} keeps tensors of steps {left}"
 

@@ -122,6 +122,17 @@ def test_sparse_tensors_where_dense_ones_go():
     assert run(tf.shape(input=np.zeros([4]))).tolist() == [4] and run(tf.abs(x=-2)) == 2
 
 
+def test_accumulate_n_of_one_and_of_unknown_shapes():
+    with tf.Graph().as_default(), tf.Session() as session:
+        one, open_ = tf.constant([1.0, 2.0]), tf.placeholder(tf.float32)
+        assert tf.accumulate_n([one]) is one
+        assert tf.accumulate_n([one], name="again").op.name == "again"
+        total = tf.accumulate_n([open_, open_, one])
+        assert total.shape.as_list() == [2] and tf.accumulate_n([open_, open_], shape=[None, 3]).shape.as_list() == [None, 3]
+        value, slopes = session.run([total, tf.gradients(total, [open_, one])], {open_: [3.0, 4.0]})
+        assert value.tolist() == [7, 10] and [g.tolist() for g in slopes] == [[2, 2], [1, 1]]
+
+
 @pytest.mark.parametrize(("make", "kind", "text"), [
     (lambda: tf.zeros([2, 3])[..., :, ...], ValueError, "Multiple ellipses"),
     (lambda: tf.zeros([2, 3])[..., 1.0], TypeError, "1.0 is no index"),
@@ -139,6 +150,11 @@ def test_sparse_tensors_where_dense_ones_go():
     (lambda: tf.clip_by_value(tf.zeros([2, 3, 1]), [-1.0, -2.0], [1.0, 2.0]), ValueError, "clip_by_value: t and the limits"),
     (lambda: tf.clip_by_norm(tf.zeros([2, 3, 1]), [1.0, 2.0]), ValueError, "clip_by_norm: t and clip_norm"),
     (lambda: tf.accumulate_n([0.1, 0.2], shape=[2, 2]), ValueError, "cannot be the same shape"),
+    (lambda: tf.accumulate_n([]), ValueError, "at least one tensor"),
+    (lambda: tf.accumulate_n(tf.zeros([2])), ValueError, "give a list"),
+    (lambda: tf.accumulate_n([0.1, 1]), ValueError, "is float32 but .* is int32; cast one"),
+    (lambda: tf.accumulate_n([[0.1, 0.2], [[0.3], [0.4]]]), ValueError, "accumulate_n: .* cannot be the same shape"),
+    (lambda: tf.accumulate_n([0.1], tensor_dtype=tf.int32), TypeError, "inputs are float32 but tensor_dtype is int32"),
     (lambda: tf.accumulate_n([0.1, 0.2], tensor_dtype=tf.int32), TypeError, "inputs are float32 but tensor_dtype is int32"),
     (lambda: tf.matrix_diag(0), ValueError, "Shape must be at least rank 1 but is rank 0"),
     (lambda: tf.add([1, 2], [1, 2, 3]), ValueError, "Dimensions must be equal, but are 2 and 3"),

@@ -111,9 +111,12 @@ def test_names_of_collections_devices_and_elements(fresh):
     one = tf.constant(1.0, name="one")
     assert fresh.as_graph_element(Holder(one)) is one
     with tf.control_dependencies([Holder(one)]):
-        assert tf.no_op().control_inputs == (one.op,)
+        assert tf.no_op().control_inputs == [one.op] and one.op.control_inputs == []
     with fresh.device(tf.DeviceSpec(job="ps", task=1)):
         assert fresh.create_op("NoOp", [], []).device == "/job:ps/task:1"
+    with fresh.device("/job:ps/replica:0"), fresh.device("/task:1"), fresh.device("/cpu:0"):
+        kept = fresh.create_op("NoOp", [], [])
+    assert kept.device == kept.node_def.device == "/job:ps/replica:0/task:1/device:CPU:0"
     with tf.Session() as session:
         assert [(d, d.name, d.device_type) for d in session.list_devices()] == [
             ("/job:localhost/task:0/device:CPU:0", "/job:localhost/task:0/device:CPU:0", "CPU")]

@@ -128,3 +128,11 @@ def test_two_averages_of_one_variable_start_at_zero_each():
         np.testing.assert_allclose(sess.run(second), 8.0, rtol=1e-5)
     assert sorted(v.op.name for v in tf.global_variables()) == [
         "mean", "mean/biased", "mean/biased_1", "mean/local_step", "mean/local_step_1"]
+
+
+def test_programs_import_the_debugger_and_use_it_where_asked_to():
+    from workbench.tf1.python import debug as tf_debug
+    assert tf_debug.has_inf_or_nan(None, np.array([1.0, np.inf])) and not tf_debug.has_inf_or_nan(None, np.array([1.0, 2.0]))
+    assert not tf_debug.has_inf_or_nan(None, np.array([b"text"])) and not tf_debug.has_inf_or_nan(None, None)
+    with pytest.raises(AttributeError, match="LocalCLIDebugWrapperSession is not offered; use instead: add_check_numerics_ops"):
+        tf_debug.LocalCLIDebugWrapperSession(None)

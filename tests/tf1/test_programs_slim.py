@@ -103,3 +103,15 @@ def test_blocks_under_arg_scopes_collect_their_results_by_name():
         net = bottleneck(bottleneck(net, 8, 2), 8, 1)
     assert list(slim.utils.convert_collection_to_dict("blocks")) == ["bottleneck_v1", "bottleneck_v1_1"]
     assert net.get_shape().as_list() == [2, 4, 4, 8] and len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == 6
+
+
+def test_variables_of_layers_go_where_an_argument_scope_says():
+    """As slim's own guide puts variables of towers on the parameter server."""
+    slim = tf.contrib.slim
+    with slim.arg_scope([slim.variable, slim.model_variable], device="/cpu:0", regularizer=slim.l2_regularizer(0.1)):
+        slim.fully_connected(tf.ones([2, 3]), 4, scope="layer")
+        own = slim.model_variable("own", [2])
+        other = slim.variable("other", [2])
+    assert [v.device for v in tf.global_variables()] == ["/device:CPU:0"] * 4
+    assert own in slim.get_model_variables() and other not in slim.get_model_variables()
+    assert len(tf.losses.get_regularization_losses()) == 2      # those that the layer's own argument, None, does not stand for

@@ -128,3 +128,10 @@ def test_names_come_by_position_too():
 def test_padded_shapes_given_as_constant_tensors_are_known():
     data = tf.data.Dataset.range(3).map(lambda x: tf.fill([x], 1)).padded_batch(2, tf.constant([5], tf.int64))
     assert data.output_shapes.as_list() == [None, 5]
+
+
+def test_dims_of_a_shape_are_dimensions():
+    """Libraries of the time read `shape.dims[i].value`, of unknown ones too."""
+    shape = tf.placeholder(tf.float32, [2, None]).get_shape()
+    assert [one.value for one in shape.dims] == [2, None] and shape.dims[0] + 1 == 3
+    assert tf.placeholder(tf.float32).get_shape().dims is None

@@ -98,9 +98,39 @@ def test_scipy_minimises_with_bounds_and_constraints():
     with wb.Session() as session:
         for minimizer, expected in [(plain, [1, 2]), (bound, [1.5, 2]), (above, [1, 3])]:
             session.run(wb.global_variables_initializer())
-            minimizer.minimize(session, loss_callback=seen.append)
+            minimizer.minimize(session, fetches=[loss, x], loss_callback=lambda *values: seen.append(values))
             np.testing.assert_allclose(session.run(x), expected, atol=1e-4)
-    assert seen[0] == 61
+    assert seen[0][0] == 61 and seen[0][1].tolist() == [7, 7] and len(seen[0]) == 2
+
+
+class Newton(opt.ExternalOptimizerInterface):
+    """One step of a program's own method, which is given the arguments that it names."""
+
+    def _minimize(self, initial_val, loss_grad_func, step_callback, optimizer_kwargs, **others):
+        _, slope = loss_grad_func(initial_val)
+        step_callback(initial_val)
+        assert optimizer_kwargs == {"rate": 0.5} and others["packed_bounds"] is None
+        return initial_val - optimizer_kwargs["rate"] * slope
+
+
+def test_a_program_brings_its_own_way_to_minimise():
+    x = wb.Variable([7.0, 7.0])
+    seen = []
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        Newton(wb.reduce_sum(wb.square(x - [1.0, 2.0])), rate=0.5).minimize(
+            session, step_callback=seen.append, loss_callback=lambda *values: seen.append(values))
+        assert session.run(x).tolist() == [1, 2] and seen[0] == () and seen[1].tolist() == [7, 7]
+
+
+def test_columns_of_a_table_are_clipped_whole():
+    table = wb.Variable([[3.0, 0.0], [4.0, 0.5]])
+    step = opt.VariableClippingOptimizer(train.GradientDescentOptimizer(0.0), {table: [0]}, 1.0).minimize(
+        wb.reduce_sum(wb.gather(table, [0])))
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(step)
+        np.testing.assert_allclose(session.run(table), [[0.6, 0], [0.8, 0.5]], rtol=1e-6)
 
 
 def test_a_train_operation_gives_the_loss_and_makes_a_step():

@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
+from workbench.nn.partitions import fixed_size_partitioner
 from workbench.train.estimators import canned, feature_columns, feature_models
 from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, numpy_input_fn, pandas_input_fn
 from workbench.train.input.data import Dataset
@@ -35,6 +36,32 @@ def linear(features, labels, mode, params):
 
 def batches(epochs=None, shuffle=True, size=30):
     return numpy_input_fn({"x": X}, LINE, size, epochs, shuffle)
+
+
+class Servers(RunConfig):
+    """Of a program with two parameter servers."""
+
+    num_ps_replicas = property(lambda self: 2, lambda self, number: None)
+
+
+@pytest.mark.parametrize(("kind", "more", "parts"), [
+    (canned.LinearRegressor, {"partitioner": fixed_size_partitioner(3)}, [3]),
+    (canned.LinearClassifier, {"config": Servers()}, [1]),
+    (canned.DNNRegressor, {"hidden_units": [40000], "config": Servers()}, [1, 2]),
+    (canned.DNNClassifier, {"hidden_units": [4], "input_layer_partitioner": fixed_size_partitioner(3)}, [3, 1]),
+    (canned.DNNLinearCombinedRegressor, {"dnn_hidden_units": [4], "input_layer_partitioner": fixed_size_partitioner(2)},
+     [2, 1, 2])])
+def test_tables_of_the_input_are_cut_as_asked(kind, more, parts, graph):
+    words = feature_columns.categorical_column_with_hash_bucket("words", 10)
+    dense, flat = feature_columns.embedding_column(words, 4), words
+    columns = ({"feature_columns": [flat if "Linear" in kind.__name__ else dense]} if "dnn_hidden_units" not in more else
+               {"dnn_feature_columns": [dense], "linear_feature_columns": [flat]})
+    kind(**columns, **more)._model({"words": wb.SparseTensor([[0, 0], [1, 0]], ["a", "b"], [2, 1])},
+                                   wb.constant([[1], [0]]), ModeKeys.EVAL)
+    names = [v.op.name for v in wb.trainable_variables()]
+    found = [sum(word in name for name in names) for word in (
+        "words_embedding", "hiddenlayer_0/kernel", "linear/linear_model/words")]
+    assert [count for count in found if count] == parts, names
 
 
 def test_a_model_of_ones_own_is_trained_evaluated_and_asked(tmp_path):

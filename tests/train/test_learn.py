@@ -25,6 +25,22 @@ def classifier(folder, every=5):
                                config=LEARN.RunConfig(save_checkpoints_steps=every, tf_random_seed=1))
 
 
+def test_predictions_of_constants_are_one_batch_and_those_of_an_input_go_to_its_end(tmp_path):
+    def model(features, labels, mode):
+        weight = tf.get_variable("w", [], initializer=tf.ones_initializer())
+        loss = tf.reduce_sum(features * weight)
+        return {"y": features * weight}, loss, tf.train.GradientDescentOptimizer(0.0).minimize(
+            loss, tf.train.get_global_step())
+    made = tf.contrib.learn.Estimator(model, str(tmp_path))
+    made.fit(input_fn=lambda: (tf.constant([1.0]), None), steps=1)
+    assert [row["y"] for row in made.predict(input_fn=lambda: tf.constant([1.0, 2.0]))] == [1, 2]
+    assert [row["y"] for row in made.predict(input_fn=lambda: tf.train.limit_epochs(tf.constant([1.0, 2.0]), 2))] == [1, 2] * 2
+
+    def batches():
+        return tf.data.Dataset.from_tensor_slices([1.0, 2.0, 3.0]).batch(2).make_one_shot_iterator().get_next()
+    assert [row["y"] for row in made.predict(input_fn=batches)] == [1, 2, 3]
+
+
 def test_training_is_watched_and_stops_early(tmp_path):
     told = []
 

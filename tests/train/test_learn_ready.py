@@ -1,6 +1,7 @@
 """Estimators of tf.contrib.learn under heads, their variables, exports and tasks; graphs trained by hand; files of records."""
 from __future__ import annotations
 
+import copy
 import json
 import re
 
@@ -31,6 +32,72 @@ def test_parts_of_a_model_have_the_names_of_tensorflows(tmp_path):
         "dnn/hiddenlayer_0/weights", "dnn/hiddenlayer_0/biases", "dnn/logits/weights", "linear/x/weight", "linear/bias_weight",
         "binary_logistic_head/centered_bias_weight", "global_step"}
     assert made.get_variable_value("global_step") == 2
+
+
+class Servers(LEARN.RunConfig):
+    """Of a program with two parameter servers."""
+
+    num_ps_replicas = property(lambda self: 2, lambda self, number: None)
+
+
+@pytest.mark.parametrize(("make", "expected"), [
+    (lambda c: LEARN.DNNClassifier([3], c, config=Servers()), {"words": 1, "hiddenlayer_0/weights": 1}),
+    (lambda c: LEARN.DNNClassifier([3], c, config=Servers(), input_layer_min_slice_size=1), {"words": 2,
+                                                                                             "hiddenlayer_0/weights": 1}),
+    (lambda c: LEARN.DNNRegressor([3], c, config=config(), input_layer_min_slice_size=1), {"words": 1}),
+    (lambda c: LEARN.DNNLinearCombinedRegressor(dnn_feature_columns=c, dnn_hidden_units=[3], config=Servers(),
+                                                input_layer_min_slice_size=1), {"words": 2}),
+    (lambda c: LEARN.DNNLinearCombinedEstimator(LEARN.regression_head(), dnn_feature_columns=c, dnn_hidden_units=[70000],
+                                                input_layer_partitioner=tf.fixed_size_partitioner(3), config=Servers()),
+     {"words": 3, "hiddenlayer_0/weights": 2})])
+def test_tables_of_the_input_are_cut_for_parameter_servers(make, expected, fresh=GRAPH):
+    words = tf.contrib.layers.sparse_column_with_hash_bucket("words", 10)
+    made = make([tf.contrib.layers.embedding_column(words, 4)])
+    with fresh().as_default():
+        tf.train.create_global_step()
+        made._model({"words": tf.SparseTensor([[0, 0], [1, 0]], ["a", "b"], [2, 1])}, tf.constant([[1], [0]]), "train",
+                    None, None)
+        names = [v.op.name for v in tf.trainable_variables()]
+    for part, count in expected.items():
+        assert sum(part in name for name in names) == count, names
+
+
+def test_configurations_that_say_the_same_have_one_text(monkeypatch):
+    made = LEARN.RunConfig(model_dir="a", tf_random_seed=1)
+    assert made.uid() == LEARN.RunConfig(model_dir="a", tf_random_seed=2, save_summary_steps=7).uid()
+    assert made.uid() != LEARN.RunConfig(model_dir="b", tf_random_seed=1).uid()
+    assert made.uid(["model_dir"]) == LEARN.RunConfig(model_dir="b", tf_random_seed=1).uid(["model_dir"])
+    assert made.uid([]) != LEARN.RunConfig(model_dir="a", tf_random_seed=2).uid([])
+    assert copy.deepcopy(made).uid([]) == made.uid([])
+    found = []
+    for jobs in (["worker", "ps"], ["ps", "worker"], ["ps", "worker", "master"]):
+        told = {"cluster": {job: [f"{job}:1"] for job in jobs}, "task": {"type": "worker", "index": 0}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(told))
+        found.append(LEARN.RunConfig().uid())
+    assert found[0] == found[1] != found[2]
+
+
+def test_model_fn_ops_as_an_estimator_spec():
+    heads = {"a": (1, {"probabilities": tf.constant([[0.5, 0.5]]), "classes": tf.constant([["x", "y"]])}),
+             "b": (2, {"scores": tf.constant([1.0])}), "c": (0, {"more": tf.constant([2.0])})}
+    loss, step, rate = tf.constant(1.0), tf.no_op(), tf.metrics.mean(tf.constant(3.0))
+    made = LEARN.ModelFnOps("train", {"p": loss}, loss, step, {"loss": rate, "rate": rate}, heads)
+    spec = made.estimator_spec("b")
+    assert (spec.mode, spec.loss, spec.train_op) == (tf.estimator.ModeKeys.TRAIN, loss, step)
+    assert list(spec.eval_metric_ops) == ["rate"]
+    export = tf.estimator.export
+    assert {name: type(output) for name, output in spec.export_outputs.items()} == {
+        "a": export.ClassificationOutput, "b": export.RegressionOutput, "c": export.PredictOutput,
+        "serving_default": export.RegressionOutput}
+    assert spec.export_outputs["a"].classes is heads["a"][1]["classes"]
+    assert LEARN.ModelFnOps("train", None, [2.0], step).loss.shape.as_list() == []
+    with pytest.raises(ValueError, match="Loss must be scalar"):
+        LEARN.ModelFnOps("train", None, [2.0, 3.0], step)
+    assert made._replace(output_alternatives=None).estimator_spec().export_outputs is None
+    with pytest.raises(ValueError, match="default_serving_output_alternative_key is None but there are the heads"):
+        made.estimator_spec()
+    with pytest.raises(ValueError, match="Unknown problem_type=7"):
+        made._replace(output_alternatives={"a": (7, {})}).estimator_spec()
 
 
 def test_any_head_stands_on_a_model(tmp_path):

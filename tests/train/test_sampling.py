@@ -102,6 +102,9 @@ def test_rows_come_as_often_as_their_rates_say():
         found, given = session.run([rows, sources])
     assert (np.diff(found) >= 0).all() and (rates[found] == given).all()
     np.testing.assert_allclose([(given == r).sum() / 400 for r in (0, 0.5, 2)], [0, 0.5, 2], atol=0.2)
+    nothing, _ = TRAINING.resample_at_rate([np.zeros([0, 2]), np.zeros(0)], np.zeros(0), seed=3)
+    with tf.Session() as session:
+        assert session.run(nothing).shape == (0, 2)
     [rows], rate = TRAINING.weighted_resample([np.arange(1200)], rates, 0.5, seed=3)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

@@ -160,7 +160,9 @@ def test_workers_and_chief_run_by_themselves_and_equal_plain_descent():
     start = [wb.global_variables_initializer(), wb.local_variables_initializer()]
     chief, tokens = optimizer.chief_init_op, optimizer.get_init_tokens_op(0)
     with wb.Session() as session:
+        assert set(session.run(optimizer.ready_for_local_init_op)) == {b"global_step", w.op.name.encode()}
         session.run(start)
+        assert not len(session.run(optimizer.ready_for_local_init_op))
         session.run([chief, tokens])
         coordinator = wb.train.Coordinator()
         threads = optimizer.get_chief_queue_runner().create_threads(session, coordinator, start=True)

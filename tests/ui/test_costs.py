@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -12,6 +13,8 @@ from tests.ui.test_panel import ANSWER, BEYOND, FOREVER, NODE, START, start
 from workbench.viz.hub import LARGEST
 
 pytestmark = pytest.mark.browser
+T = TypeVar("T")
+ALONE = 10_000       # milliseconds of JupyterLab without us
 UPDATE, SILENT = re.compile(rb'"kind":\s*"update"'), re.compile(rb'"topics":\s*\{\}')
 AROUND = 4_000       # bytes of the message around an update: its header, and the parts that say where its buffers lie
 CANVASES = 8         # of a page
@@ -64,13 +67,23 @@ class Meter:
 
     def during(self, what: str, line: Line, count: int) -> list[bytes]:
         """The next updates."""
+        return self._measured(what, lambda: line.more(count))
+
+    def beside(self, what: str, lab: Lab) -> None:
+        """JupyterLab by itself: a cell runs that knows nothing of us."""
+        lab.open(lab.server.notebook("plain.ipynb", "import time\nwhile True:\n    time.sleep(0.02)"))
+        lab.run_cell(0)
+        self._measured(what, lambda: lab.page.wait_for_timeout(ALONE))
+        lab.promised("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+
+    def _measured(self, what: str, work: Callable[[], T]) -> T:
         worked, begun = self._read()
-        heard = line.more(count)
+        made = work()
         works, ended = self._read()
         part = 100 * (works - worked) / (ended - begun)
         self._note(what, part)
         print(f"{what}: the page takes {part:.1f} % of a core")
-        return heard
+        return made
 
 
 def silent(lab: Lab, line: Line, meter: Meter, what: str) -> int:
@@ -88,6 +101,7 @@ def silent(lab: Lab, line: Line, meter: Meter, what: str) -> int:
 def test_updates_are_small_nothing_is_drawn_twice_and_who_is_hidden_hears_that_the_kernel_lives(
         lab: Lab, notebook: Callable[..., str], record_property: Callable[[str, object], None]) -> None:
     line, meter = Line(lab), Meter(lab, record_property)
+    meter.beside("JupyterLab beside a cell without workbench", lab)
     start(lab, notebook(START, FOREVER))
     lab.page.wait_for_selector(NODE, state="attached")
     lab.wait(BEYOND, 100)

@@ -8,7 +8,7 @@ import pytest
 from tests.ui.conftest import Lab
 
 pytestmark = pytest.mark.browser
-PUBLISH = "import workbench as wb\nfrom tests.ui.records import publish\npublish(36_000)"
+PUBLISH = "import workbench as wb\nfrom tests.ui.records import publish\npublish({})"
 VIEW = "document.querySelector('.wb-Graph-view')"
 NODE = ".wb-Graph-view [role='treeitem']"
 DRAWN = f"""() => {{
@@ -59,7 +59,7 @@ INK = f"""() => {{
 
 def test_a_graph_of_36000_operations(lab: Lab, notebook: Callable[..., str],
                                      record_property: Callable[[str, object], None]) -> None:
-    lab.open(notebook(PUBLISH))
+    lab.open(notebook(PUBLISH.format(36_000)))
     lab.open_panel()
     lab.run_cell(0)
     stack = lab.page.locator(f"{NODE}[data-id='mixed_0…221']")
@@ -82,4 +82,19 @@ def test_a_graph_of_36000_operations(lab: Lab, notebook: Callable[..., str],
     lab.page.wait_for_selector(".wb-Graph-overview:not(.wb-mod-hidden)")
     assert "mixed_77" in lab.page.locator(".wb-Graph-trail button").all_inner_texts()
     lab.picture("large-found")
+    assert lab.errors == []
+
+
+def test_a_graph_of_200000_operations_opens_is_searched_and_says_what_it_holds(lab: Lab, notebook: Callable[..., str]) -> None:
+    lab.open(notebook(PUBLISH.format(200_000)))
+    lab.open_panel()
+    lab.run_cell(0)
+    stack = lab.page.locator(f"{NODE}[data-id='mixed_0…1233']")
+    stack.wait_for(state="attached")
+    assert "1234 equal blocks, 99,954 operations" in str(stack.get_attribute("aria-label"))
+    assert lab.page.locator(NODE).count() <= 300
+    lab.page.locator(".wb-Search input").fill("mixed_1077/branch_2/op5")
+    lab.page.locator(".wb-Search li[data-id='mixed_1077/branch_2/op5']").click()
+    lab.page.wait_for_selector(".wb-Pane dd:has-text('float32[32, 28, 28, 64]')")
+    lab.picture("huge-found")
     assert lab.errors == []

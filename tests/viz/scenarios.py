@@ -184,6 +184,7 @@ SCENARIOS = (
     Scenario("slow worker in a while loop", Plant(work={W3: 4.0}, loop=True), "worker", W3),
     Scenario("slow worker, async", Plant(work={W3: 3.0}, asynchronous=True), "worker", W3),
     Scenario("slow worker of 32", Plant(workers=32, steps=20, work={W3: 2.0}), "worker", W3),
+    Scenario("slow worker of 60", Plant(workers=60, servers=4, steps=20, work={W3: 2.0}), "worker", W3),
     Scenario("slow link to a worker", Plant(links={(PS0, W3): 20.0}), "link", f"{PS0}|{W3}"),
     Scenario("slow link from a worker", Plant(links={(W3, PS0): 20.0}), "link", f"{W3}|{PS0}"),
     Scenario("slow link, async", Plant(links={(PS0, W3): 40.0}, asynchronous=True), "link", f"{PS0}|{W3}"),

@@ -117,6 +117,26 @@ def test_a_stretch_of_time_may_reach_beyond_the_step():
     assert 0 < sum(narrow.count) < sum(one.count)
 
 
+def test_spans_that_are_too_many_or_kept_no_longer_are_counted(monkeypatch):
+    spans = run(Plant(workers=2, servers=1, steps=30))
+    whole = {"step": 0, "start": 0.0, "end": 1e3 * max(span.end for span in spans)}
+    assert shown(hub_of(journal_of(spans)), **whole).spans_left_out == 0
+    monkeypatch.setattr("workbench.viz.views.timeline.SPANS", 100)
+    many = shown(hub_of(journal_of(spans)), **whole)
+    assert many.spans_left_out >= len([span for span in spans if span.step >= 0]) - 101 > 0
+    assert shown(hub_of(journal_of(spans)), step=29).spans_left_out == 0
+    monkeypatch.undo()
+    monkeypatch.setattr("workbench.viz.views.timeline.SETTLED", 0.0)
+    journal = Journal(capacity=len(spans) // 2)
+    journal.origin, journal.enabled = 0.0, True
+    hub = hub_of(journal)
+    for part in (spans[: len(spans) // 2], spans[len(spans) // 2 :]):
+        for span in part:
+            journal.span(span)
+        shown(hub)
+    assert shown(hub, **whole).spans_left_out >= len(spans) // 2 - 10
+
+
 def test_the_followed_step_is_one_of_which_all_tasks_have_told_until_its_end(monkeypatch):
     monkeypatch.setattr("workbench.viz.views.timeline.SETTLED", 1000.0)
     journal = journal_of(run(Plant(workers=3, servers=1, steps=10)))

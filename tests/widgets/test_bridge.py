@@ -27,8 +27,8 @@ PATIENCE = 30
 TOPICS = ("graph", "steps", "series", "work")
 START = """
 from tests.ui.records import train
-from workbench.widgets import bridge
-bridge.SILENT = 600      # a busy machine may let an answer wait
+from workbench.widgets import peer
+peer.SILENT = 600      # a busy machine may let an answer wait
 import workbench
 """
 
@@ -116,10 +116,12 @@ def test_the_kernel_announces_itself_and_an_update_follows_the_answer(front: Fro
 def test_at_most_two_updates_wait_for_an_answer_and_the_next_one_carries_everything(front: FrontEnd) -> None:
     front.client.execute(START, reply=True, timeout=PATIENCE)
     front.open()
-    front.client.execute("train(60)")
+    training = front.client.execute("train(60)")
     assert [front.said()[0]["seq"] for _ in range(2)] == [1, 2]
     with pytest.raises(queue.Empty):
         front.said(timeout=1.0)
+    while front.client.get_shell_msg(timeout=PATIENCE)["parent_header"]["msg_id"] != training:      # it has ended
+        pass
     front.say("ack", 2)
     third, _ = front.said()
     assert third["seq"] == 3
@@ -129,6 +131,26 @@ def test_at_most_two_updates_wait_for_an_answer_and_the_next_one_carries_everyth
         front.say("ack", third["seq"])
         third, _buffers = front.said()
     assert [task["task"] for task in third["topics"]["steps"]["tasks"]] == ["/job:worker/task:0", "/job:worker/task:1"]
+
+
+def test_a_page_that_slept_is_announced_to_and_hears_everything_again(front: FrontEnd) -> None:
+    front.client.execute("from tests.ui.records import train\nimport workbench\ntrain(20)")
+    front.comm = front.message("comm_open")["content"]["comm_id"]
+    front.watch(*TOPICS)
+    front.said()      # which it sleeps over
+    slept, front.comm = front.comm, front.message("comm_open")["content"]["comm_id"]
+    assert front.comm != slept
+    late = {"v": VERSION, "id": 0, "command": "ack", "argument": 2, "run": ""}
+    front._send("comm_msg", {"comm_id": slept, "data": late}, None)
+    front.watch(*TOPICS)      # as soon as it is awake
+    heard: set[str] = set()
+    while not heard >= {"graph", "series", "steps", "work"}:
+        update, _ = front.said()
+        heard |= update["topics"].keys()
+        if "series" in update["topics"]:
+            assert all(one["fresh"] for one in update["topics"]["series"]["series"]), "as to somebody who knows nothing"
+        front.say("ack", update["seq"])
+    assert front.status["step"] == 19
 
 
 def test_updates_come_at_most_ten_times_a_second(front: FrontEnd) -> None:

@@ -14,7 +14,7 @@ def frames_of(graph: Graph) -> dict[Operation, tuple[str, ...]]:
         return inside
     after: dict[Operation, tuple[str, ...]] = {}
     for op in topological(graph.operations):
-        before = [t.op for t in op.inputs if not is_back_edge(op, t)] + list(op.control_inputs)
+        before = [t.op for t in op.inputs if not is_back_edge(op, t)] + list(op.controls)
         path = max((after[b] for b in before), key=len, default=())
         inside[op] = path
         after[op] = (*path, op.attrs["frame_name"]) if op.kind == "enter" else path[:-1] if op.kind == "exit" else path
@@ -24,7 +24,7 @@ def frames_of(graph: Graph) -> dict[Operation, tuple[str, ...]]:
 def anchor(op: Operation, inside: dict[Operation, tuple[str, ...]]) -> str:
     """An operation whose end `op` has to wait for anyway, in its frame: what `op` reads is made once it is done."""
     path = inside[op]
-    for other in (*(t.op for t in op.inputs), *op.control_inputs):
+    for other in (*(t.op for t in op.inputs), *op.controls):
         around = inside.get(other, ())
         if (around[:-1] if other.kind == "exit" else around) == path:
             return other.name

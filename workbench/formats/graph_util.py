@@ -89,7 +89,7 @@ def _values(sess: Any, names: Sequence[str]) -> Mapping[str, Any]:
 
 def _read(variable: Any) -> Any:
     known = next((op for op in variable.graph.readers(variable.outputs[0]) if op.kind == "read_variable"
-                  and not op.control_inputs), None)
+                  and not op.controls), None)
     if known is not None:
         return known.outputs[0]
     return ops.read_variable(variable.outputs[0], dtype=variable.attrs["dtype"], shape=variable.attrs["shape"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from typing import Any
 
 from workbench import errors
@@ -18,13 +19,21 @@ def names() -> list[str]:
     return [name for name in _fields() if "." not in name]
 
 
-@functools.cache
+_building = threading.RLock()      # two threads that come first would each make classes, which are not one another's
+
+
 def message(name: str) -> Any:
     """The class of the message `name`, such as "GraphDef".
 
     The protobuf library is loaded at the first call. Its common pool is not touched: another library in this process may
     have messages of the same names there.
     """
+    with _building:
+        return _class(name)
+
+
+@functools.cache
+def _class(name: str) -> Any:
     from google.protobuf import message_factory
     made = message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
     made.__doc__ = f"The protocol buffer {name}: {_fields()[name]}."
@@ -44,7 +53,7 @@ def parse_text(name: str, text: str, where: str) -> Any:
     """The message that `text` shows; DataLossError, beginning with `where`, when it shows none."""
     from google.protobuf import text_format
     try:
-        return text_format.Parse(text, message(name)())
+        return text_format.Parse(text, message(name)(), descriptor_pool=_pool())
     except text_format.ParseError as error:
         raise errors.DataLossError(f"{where}: the text is no {name} ({error}); get the file again") from None
 
@@ -53,7 +62,7 @@ def parse_json(name: str, text: str, where: str) -> Any:
     """The message that `text` shows as JSON; DataLossError, beginning with `where`, when it shows none."""
     from google.protobuf import json_format
     try:
-        return json_format.Parse(text, message(name)())
+        return json_format.Parse(text, message(name)(), descriptor_pool=_pool())
     except json_format.ParseError as error:
         raise errors.DataLossError(f"{where}: the text is no {name} in JSON ({error}); correct it") from None
 
@@ -61,7 +70,7 @@ def parse_json(name: str, text: str, where: str) -> Any:
 def text_of(value: Any) -> str:
     """A message as text, which `parse_text` reads."""
     from google.protobuf import text_format
-    return text_format.MessageToString(value)
+    return text_format.MessageToString(value, descriptor_pool=_pool())
 
 
 # from the table to descriptors
@@ -72,10 +81,16 @@ def _fields() -> dict[str, str]:
     return {name.strip(): fields for name, _, fields in (line.partition("=") for line in lines if line)}
 
 
-@functools.cache
 def _pool() -> Any:
-    from google.protobuf import descriptor_pb2, descriptor_pool
-    file = descriptor_pb2.FileDescriptorProto(name="workbench/formats.proto", package=_PACKAGE, syntax="proto3")
+    with _building:
+        return _described()
+
+
+@functools.cache
+def _described() -> Any:
+    from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool
+    file = descriptor_pb2.FileDescriptorProto(name="workbench/formats.proto", package=_PACKAGE, syntax="proto3",
+                                              dependency=[any_pb2.DESCRIPTOR.name])
     made: dict[str, Any] = {}
     for name in sorted(_fields(), key=lambda name: name.count(".")):
         outer, _, short = name.rpartition(".")
@@ -89,7 +104,8 @@ def _pool() -> Any:
         for field in re.findall(r"(\w+) (\d+) (\{.*?\}|[\w.]+)(\*?)(?: \|(\w+))?", fields):
             _add_field(made[name], name, *field)
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
+    for data in (any_pb2.DESCRIPTOR.serialized_pb, file.SerializeToString()):
+        pool.AddSerializedFile(data)
     return pool
 
 
@@ -114,4 +130,4 @@ def _set_type(proto: Any, kind: str, repeated: bool) -> None:
     plain = getattr(proto, f"TYPE_{kind.upper()}", None)
     proto.type = plain or (proto.TYPE_ENUM if kind in ENUMS else proto.TYPE_MESSAGE)
     if plain is None:
-        proto.type_name = f".{_PACKAGE}.{kind}"
+        proto.type_name = ".google.protobuf.Any" if kind == "Any" else f".{_PACKAGE}.{kind}"

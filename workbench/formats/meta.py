@@ -27,7 +27,7 @@ __all__ = ["add_saver", "meta_graph", "queue_runner_def", "queue_runner_from", "
 
 _log = logging.getLogger("workbench")
 _VARIABLES = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.MODEL_VARIABLES,
-              GraphKeys.MOVING_AVERAGE_VARIABLES, GraphKeys.METRIC_VARIABLES)
+              GraphKeys.MOVING_AVERAGE_VARIABLES, GraphKeys.METRIC_VARIABLES, GraphKeys.GLOBAL_STEP)
 TEXT = np.dtype(object)
 
 
@@ -58,7 +58,9 @@ def meta_graph(graph: Graph, variables: Mapping[str, Variable] | None = None, co
 def _add_collection(proto: Any, key: str, items: Sequence[Any], scope: str | None) -> None:
     kept = message("CollectionDef")()
     for item in items:
-        if isinstance(item, (Variable, QueueRunner)):
+        if isinstance(item, Variable) and key not in _VARIABLES:
+            kept.node_list.value.append(item.name)
+        elif isinstance(item, (Variable, QueueRunner)):
             told = variable_def(item, scope) if isinstance(item, Variable) else queue_runner_def(item, scope)
             if told is not None:
                 kept.bytes_list.value.append(told.SerializeToString())
@@ -183,22 +185,22 @@ def _meta(given: Any) -> Any:
 
 
 def _scope_of(added: Sequence[Operation], names: Sequence[str]) -> str:
-    """What stands before the names of the nodes now."""
-    found = {op.name for op in added}
-    for name in names[:1]:
-        return next((n[:-len(name)] for n in found if n == name or n.endswith(f"/{name}")), "")
-    return ""
+    """What stands before the names of the nodes now; of two that end alike, one was made beside the other and is longer."""
+    ends = [op.name for name in names[:1] for op in added if op.name == name or op.name.endswith(f"/{name}")]
+    return min(ends, key=len)[: -len(names[0])] if ends else ""
 
 
 def _collections(graph: Graph, proto: Any, scope: str, left_out: set[str]) -> dict[str, Variable]:
     variables: dict[str, Variable] = {}
-    for key, kept in sorted(proto.collection_def.items()):
+    for key, kept in sorted(proto.collection_def.items(), key=lambda item: (item[0] not in _VARIABLES, item[0])):
         kind = kept.WhichOneof("kind")
         values = [] if kind is None else list(getattr(kept, kind).value)
         for value in values:
             if kind == "node_list":
-                if value.partition(":")[0] not in left_out:
-                    graph.add_to_collection(key, graph.as_graph_element(scope + value))
+                name, _, output = value.partition(":")
+                if name not in left_out:
+                    known = variables.get(name) if output else None
+                    graph.add_to_collection(key, known or graph.as_graph_element(scope + value))
             elif key in _VARIABLES:
                 graph.add_to_collection(key, _variable(graph, value, scope, variables))
             elif key == GraphKeys.QUEUE_RUNNERS:

@@ -14,7 +14,8 @@ from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow import set_back_edge
 from workbench.formats import families as _families  # noqa: F401  (fills the tables of twins)
 from workbench.formats.messages import decode, message
-from workbench.formats.twins import Node, importers
+from workbench.formats.own import importer
+from workbench.formats.twins import Node
 
 __all__ = ["as_message", "create_operation", "import_graph_def", "saver_nodes"]
 
@@ -74,7 +75,7 @@ def create_operation(graph: Graph, kind: str, inputs: Sequence[Any], name: str |
                      attrs: Mapping[str, Any] | None = None) -> Operation:
     """Add one operation of TensorFlow's type `kind` with attributes as AttrValue messages; below a name that ends in "/" it is
     called just so. UnimplementedError for a type that is not offered."""
-    if kind not in importers:
+    if importer(kind) is None:
         raise errors.UnimplementedError(f"create_op: operation type {kind!r} is not offered; use a function of this module")
     with graph.as_default():
         full = name[:-1] if name and name.endswith("/") else graph.unique_name(name or kind)
@@ -88,7 +89,7 @@ def create_operation(graph: Graph, kind: str, inputs: Sequence[Any], name: str |
 
 def _outputs(graph: Graph, node: Node) -> tuple[list[Tensor], tuple[Operation, ...]]:
     """What the twin of a node builds: its outputs, and the operations that make them."""
-    found = importers[node.proto.op](node)
+    found = importer(node.proto.op)(node)
     outputs = [] if isinstance(found, Operation) else list(found) if isinstance(found, (list, tuple)) else [found]
     own = tuple(dict.fromkeys(t.op for t in outputs)) or ((found,) if isinstance(found, Operation) else ())
     if outputs and not graph.has(node.name) and outputs[0].op.kind not in ("variable",):
@@ -165,7 +166,7 @@ class _Import:
     def _check_types(self) -> None:
         unknown: dict[str, str] = {}
         for proto in self.proto.node:
-            if proto.op not in importers:
+            if importer(proto.op) is None:
                 unknown.setdefault(proto.op, proto.name)
         if unknown:
             listed = ", ".join(f"{op} (node {name!r})" for op, name in sorted(unknown.items()))
@@ -212,7 +213,7 @@ class _Import:
 
     # one node
     def _build(self, proto: Any) -> None:
-        build = importers[proto.op]
+        build = importer(proto.op)
         data = [text for text in proto.input if not text.startswith("^")]
         title = self.scope + proto.name
         if self.graph.has(title):      # of the program, or of an import before

@@ -42,7 +42,6 @@ GradientDef = function_name 1 string, gradient_func 2 string
 FunctionDefLibrary = function 1 FunctionDef*, gradient 2 GradientDef*
 GraphDef = node 1 NodeDef*, library 2 FunctionDefLibrary, version 3 int32, versions 4 VersionDef
 
-Any = type_url 1 string, value 2 bytes
 SaverDef = filename_tensor_name 1 string, save_tensor_name 2 string, restore_op_name 3 string, max_to_keep 4 int32,
     sharded 5 bool, keep_checkpoint_every_n_hours 6 float, version 7 SaverDef.CheckpointFormatVersion
 NodeList = value 1 string*

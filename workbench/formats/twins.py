@@ -86,7 +86,8 @@ class Row:
 
     Inputs in TensorFlow's order: `x` is an input of ours, `*values` the list of all remaining ones, `axis!` an attribute of
     ours that is a constant input there (`axis!int64` of that dtype, int32 else). Attributes: `T:x` is the dtype of that input,
-    `N#values` how many there are, `keep_dims=keepdims` is an attribute of ours, `k=:type` one of a kind given.
+    `T>0` that of an output, `N#values` how many there are, `keep_dims=keepdims` is an attribute of ours, `k=k:type` one of a
+    kind given.
     """
 
     ours: str
@@ -120,6 +121,8 @@ class Row:
         if sign == "=":
             name, _, kind = source.partition(":")
             return attr(kind or kind_of(op.attrs[name]), op.attrs[name])
+        if sign == ">":
+            return attr("type", op.outputs[int(source)].dtype)
         found = given[source]
         if sign == "#":
             return attr("i", len(found))
@@ -152,7 +155,7 @@ class Row:
         return raw(self.ours)(*values, *([listed] if definition.variadic else []), **attrs, name=node.exact)
 
 
-_TERM = re.compile(r"(\w+)([:#=])([\w:()]+)")
+_TERM = re.compile(r"(\w+)([:#=>])([\w:()]+)")
 
 
 def rows(text: str, handles: int = 0, read: bool = True, write: bool = True) -> None:

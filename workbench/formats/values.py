@@ -46,7 +46,7 @@ def dtype_of_number(number: int, where: str) -> DType:
 
 def shape_proto(shape: Any) -> Any:
     """TensorShapeProto of a shape, -1 for unknown dimensions."""
-    found, dims = message("TensorShapeProto")(), as_shape(shape).dims
+    found, dims = message("TensorShapeProto")(), as_shape(shape).sizes
     if dims is None:
         found.unknown_rank = True
     for dim in dims or ():

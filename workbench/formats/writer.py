@@ -1,7 +1,8 @@
 """From our graphs to GraphDef: nodes by the twins of operations, names kept, bodies of branches and loops taken apart."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from workbench.formats import families as _families  # noqa: F401  (fills the ta
 from workbench.formats.elements import element_dtypes
 from workbench.formats.frames import anchor, frames_of
 from workbench.formats.messages import message
+from workbench.formats.own import tell, write_own
 from workbench.formats.twins import exporters
 from workbench.formats.values import attr, tensor_proto
 
@@ -30,7 +32,7 @@ class Writer:
     """
 
     def __init__(self, reserved: Iterable[str] = (), add_shapes: bool = False,
-                 inside: dict[Operation, tuple[str, ...]] | None = None, strangers: bool = False) -> None:
+                 inside: dict[Operation, tuple[str, ...]] | None = None, strangers: bool | None = None) -> None:
         self.proto = message("GraphDef")()
         self.proto.versions.producer, self.proto.versions.min_consumer = PRODUCER, MIN_CONSUMER
         self._taken = {name.lower() for name in reserved}
@@ -76,24 +78,37 @@ class Writer:
         """`tensor` is output `text` of what was written."""
         self._outputs[tensor] = text
 
+    @contextlib.contextmanager
+    def renamed(self, texts: Mapping[Tensor, str]) -> Iterator[None]:
+        """Meanwhile these tensors are outputs of what was written."""
+        before = self._outputs
+        self._outputs = {**before, **texts}
+        yield
+        self._outputs = before
+
     def write(self, op: Operation) -> None:
-        """The nodes of `op`; UnimplementedError where TensorFlow has nothing like it."""
+        """The nodes of `op`: one of our own where TensorFlow has nothing like it and no stranger's was asked for."""
         found = exporters.get(op.kind)
         if found is None and self._strangers:
             self.node(op, op.kind, [self.ref(t) for t in op.inputs])
             return
-        if found is None:
-            raise errors.UnimplementedError(f"as_graph_def: operation {op.name!r} ({op.kind}) has no counterpart in "
-                                            "TensorFlow; leave it out of what is exported (extract_sub_graph takes a part)")
-        self._operation = op
-        found(self, op)
+        if found is None and self._strangers is None:
+            raise errors.UnimplementedError(f"node_def: operation {op.name!r} ({op.kind}) has no counterpart in TensorFlow")
+        self._operation, before = op, len(self.proto.node)
+        try:
+            (found or write_own)(self, op)
+        except errors.UnimplementedError:
+            if self._strangers is not False or found is None:
+                raise
+            del self.proto.node[before:]      # TensorFlow has the operation, but not with these options
+            write_own(self, op)
 
     def node(self, op: Operation, kind: str, inputs: Sequence[str], attrs: Mapping[str, Any] | None = None,
              name: str | None = None) -> str:
         """Add a node of TensorFlow's type `kind` for `op`, under its name or another; returns the name."""
         node = self.proto.node.add(name=name or op.name, op=kind, device=op.device)
         node.input.extend(inputs)
-        node.input.extend(f"^{c.name}" for c in dict.fromkeys(op.control_inputs) if f"^{c.name}" not in inputs)
+        node.input.extend(f"^{c.name}" for c in dict.fromkeys(op.controls) if f"^{c.name}" not in inputs)
         for key, value in (attrs or {}).items():
             node.attr[key].CopyFrom(value)
         if op.colocation:
@@ -131,16 +146,19 @@ class Writer:
 def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False, strangers: bool = False) -> Any:
     """The GraphDef of `graph`, of its operations after the first `from_version` alone where that is given.
 
-    Branches and loops are written with TensorFlow's switch, merge and frames. UnimplementedError names an operation that
-    TensorFlow has not; with `strangers` it is written as it is, for those who only look. What our savers have made is left
-    out: an exported meta graph has TensorFlow's in its place.
+    Branches and loops are written with TensorFlow's switch, merge and frames. What TensorFlow has no operation for becomes a
+    node of our own, which a warning names; with `strangers` nodes of which only names and inputs count, for those who look.
+    What our savers have made is left out: an exported meta graph has TensorFlow's in its place.
     """
     plain, aliases = _flat(graph)
     old = {op.name for op in (*graph.operations[:from_version or 0], *_of_savers(graph))}
     writer = Writer([op.name for op in plain.operations] + [name for name, _ in aliases], add_shapes, frames_of(plain),
                     strangers)
-    for op in topological([op for op in plain.operations if op.name not in old]):
+    written = topological([op for op in plain.operations if op.name not in old])
+    for op in written:
         writer.write(op)
+    if not strangers:
+        tell(node.op for node in writer.proto.node)
     for name, tensor in aliases:
         if name not in old:
             _alias(writer, name, tensor)
@@ -152,7 +170,7 @@ def _of_savers(graph: Graph) -> set[Operation]:
     found = {op for op in graph.operations if op.kind in ("save", "restore")}
     paths = {op.inputs[0].op for op in found}
     for op in graph.operations:
-        if any(t.op in found for t in op.inputs) or any(c in found for c in op.control_inputs):
+        if any(t.op in found for t in op.inputs) or any(c in found for c in op.controls):
             found.add(op)
     return found | {op for op in paths if all(reader in found for reader in graph.readers(op.outputs[0]))}
 

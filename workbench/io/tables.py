@@ -1,17 +1,19 @@
-"""Small tables by the names of contrib.learn.datasets: CSV files with and without a header, iris."""
+"""Small tables by the names of contrib.learn.datasets: CSV files with and without a header, iris, houses in Boston."""
 from __future__ import annotations
 
 import csv
 import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench import errors
 from workbench.io.mnist_tutorial import read_data_sets
+from workbench.settings import settings
 
-__all__ = ["Dataset", "Datasets", "load_csv_with_header", "load_csv_without_header", "load_dataset", "load_iris",
-           "read_data_sets"]
+__all__ = ["Dataset", "Datasets", "load_boston", "load_csv_with_header", "load_csv_without_header", "load_dataset",
+           "load_iris", "read_data_sets"]
 
 Array = np.ndarray[Any, Any]
 
@@ -83,12 +85,29 @@ def load_iris(data_path: Any = None) -> Dataset:
     return Dataset(found.data.astype(np.float64), found.target.astype(np.int64))
 
 
+def load_boston(data_path: Any = None) -> Dataset:
+    """Houses in Boston: float64 [506, 13] and their prices float64 [506], from a CSV file with a header that you have.
+
+    Without a path it is boston_house_prices.csv in the folder WORKBENCH_DATA. Nothing is downloaded: NotFoundError says where
+    the file was looked for.
+    """
+    found = data_path if data_path is not None else None if settings.data is None else Path(settings.data) / _BOSTON
+    if found is None:
+        raise errors.NotFoundError(f"load_boston: data_path is None and WORKBENCH_DATA is not set; give the path of {_BOSTON}, "
+                                   "or set WORKBENCH_DATA to its folder")
+    return load_csv_with_header(found, np.float64, np.float64)
+
+
+_BOSTON = "boston_house_prices.csv"
+
+
 def load_dataset(name: str, size: str = "small", test_with_fake_data: bool = False) -> Any:
-    """The data set "iris"; InvalidArgumentError (a ValueError) for another name, UnimplementedError for made-up data."""
+    """The data set "iris" or "boston"; InvalidArgumentError (a ValueError) for another name, UnimplementedError for made-up
+    data."""
     if test_with_fake_data or size not in ("small", ""):
         raise errors.UnimplementedError(f"load_dataset: size={size!r} and test_with_fake_data={test_with_fake_data} are not "
                                         "offered; leave them out")
-    if name != "iris":
-        raise errors.InvalidArgumentError(f"load_dataset: there is no data set {name!r}; there is iris (and "
+    if name not in ("boston", "iris"):
+        raise errors.InvalidArgumentError(f"load_dataset: there is no data set {name!r}; there is iris and boston (and "
                                           "mnist.read_data_sets)")
-    return load_iris()
+    return load_iris() if name == "iris" else load_boston()

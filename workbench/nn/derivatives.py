@@ -66,6 +66,6 @@ def _hessian(ys: Any, x: Any, options: dict[str, Any]) -> Tensor:
     rows = ops.map_fn(row, ops.range(ops.size(flat)), dtype=tensor.dtype)
     shape = ops.shape(tensor)
     result = ops.reshape(rows, ops.concat([shape, shape], axis=0))
-    if tensor.shape.dims is not None:
-        result.set_shape([*tensor.shape.dims, *tensor.shape.dims])
+    if tensor.shape.sizes is not None:
+        result.set_shape([*tensor.shape.sizes, *tensor.shape.sizes])
     return result

@@ -32,7 +32,7 @@ class InputSpec:
 
     def problem(self, x: Tensor) -> str:
         """Why `x` does not fit, "" where it does."""
-        rank, dims = x.shape.rank, x.shape.dims
+        rank, dims = x.shape.rank, x.shape.sizes
         bounds = {"ndim": self.ndim, "max_ndim": self.max_ndim, "min_ndim": self.min_ndim}
         if rank is None and any(bound is not None for bound in bounds.values()):
             return "its rank is undefined, but the layer requires a defined rank"
@@ -330,7 +330,7 @@ def reset_uids() -> None:
 
 
 def _shapes(structure: Any) -> Any:
-    found = nest.map_structure(lambda one: None if one.get_shape().dims is None else tuple(one.get_shape().dims), structure)
+    found = nest.map_structure(lambda one: None if one.get_shape().sizes is None else tuple(one.get_shape().sizes), structure)
     return list(found) if isinstance(found, (list, tuple)) and isinstance(structure, (list, tuple)) else found
 
 

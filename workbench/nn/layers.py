@@ -48,7 +48,7 @@ def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool
     Raises ShapeError where n is unknown.
     """
     x = convert(inputs)
-    depth = x.shape.dims[-1] if x.shape.dims else None
+    depth = x.shape.sizes[-1] if x.shape.sizes else None
     if depth is None:
         raise errors.ShapeError(f"dense: inputs {x.name} has shape {x.shape}; its last dimension must be known: "
                                 "set_shape it")

@@ -68,7 +68,7 @@ class LinearOperator:
     @property
     def batch_shape(self) -> Shape:
         """The shape before the last two axes, as far as it is known."""
-        return Shape(None) if self.shape.dims is None else self.shape[:-2]
+        return Shape(None) if self.shape.sizes is None else self.shape[:-2]
 
     @property
     def tensor_rank(self) -> int | None:
@@ -78,12 +78,12 @@ class LinearOperator:
     @property
     def domain_dimension(self) -> Any:
         """N, the length of what it is applied to."""
-        return self.shape.with_rank_at_least(2)[-1] if self.shape.dims is not None else Shape([None])[0]
+        return self.shape.with_rank_at_least(2)[-1] if self.shape.sizes is not None else Shape([None])[0]
 
     @property
     def range_dimension(self) -> Any:
         """M, the length of what it gives."""
-        return self.shape.with_rank_at_least(2)[-2] if self.shape.dims is not None else Shape([None])[0]
+        return self.shape.with_rank_at_least(2)[-2] if self.shape.sizes is not None else Shape([None])[0]
 
     def shape_tensor(self, name: str = "shape_tensor") -> Tensor:
         """`shape` as an int32 vector."""
@@ -234,7 +234,7 @@ class LinearOperator:
         if found.dtype is not self.dtype:
             raise errors.DtypeError(f"{self.name}: x is {found.dtype.name} but the operator is {self.dtype.name}; cast one")
         mine = self.range_dimension if adjoint else self.domain_dimension
-        if found.shape.dims is not None:
+        if found.shape.sizes is not None:
             theirs = found.shape.with_rank_at_least(2)[-1 if adjoint_arg else -2]
             if not mine.is_compatible_with(theirs):
                 raise errors.ShapeError(f"{self.name}: Dimensions {mine} of the operator and {theirs} of x (shape "
@@ -271,7 +271,7 @@ class LinearOperatorFullMatrix(Stored):
                  is_positive_definite: bool | None = None, is_square: bool | None = None,
                  name: str = "LinearOperatorFullMatrix") -> None:
         self._matrix = convert(matrix)
-        if self._matrix.shape.dims is not None and len(self._matrix.shape) < 2:
+        if self._matrix.shape.sizes is not None and len(self._matrix.shape) < 2:
             raise errors.ShapeError(f"{name}: matrix must have at least 2 dimensions but its shape is {self._matrix.shape}")
         super().__init__(self._matrix.dtype, [self._matrix], is_non_singular, is_self_adjoint, is_positive_definite,
                          is_square, name)

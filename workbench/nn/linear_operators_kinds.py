@@ -45,7 +45,7 @@ class LinearOperatorDiag(_Diagonal):
                          _always(is_square, True, name, "is square"), name)
 
     def _shape(self) -> Shape:
-        return self.diag.shape if self.diag.shape.dims is None else self.diag.shape + self.diag.shape[-1:]
+        return self.diag.shape if self.diag.shape.sizes is None else self.diag.shape + self.diag.shape[-1:]
 
     def _shape_tensor(self) -> Any:
         dims = ops.shape(self.diag)
@@ -89,7 +89,7 @@ class LinearOperatorLowerTriangular(_Diagonal, Stored):
                  is_positive_definite: bool | None = None, is_square: bool | None = None,
                  name: str = "LinearOperatorLowerTriangular") -> None:
         given = convert(tril)
-        if given.shape.dims is not None and len(given.shape) < 2:
+        if given.shape.sizes is not None and len(given.shape) < 2:
             raise errors.ShapeError(f"{name}: tril must have at least 2 dimensions but its shape is {given.shape}")
         self._matrix = ops.matrix_band_part(given, -1, 0)
         super().__init__(given.dtype, [given], is_non_singular, is_self_adjoint, is_positive_definite,
@@ -172,7 +172,7 @@ class LinearOperatorComposition(LinearOperator):
     def _shape(self) -> Shape:
         first, last = self.operators[0], self.operators[-1]
         batch = broadcast([one.batch_shape for one in self.operators], self.name)
-        return Shape(None) if batch.dims is None else batch + Shape([first.range_dimension, last.domain_dimension])
+        return Shape(None) if batch.sizes is None else batch + Shape([first.range_dimension, last.domain_dimension])
 
     def _shape_tensor(self) -> Any:
         first, last = self.operators[0], self.operators[-1]
@@ -214,7 +214,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         self.diag_update = ops.ones(ops.shape(self.u)[-1:], dtype) if diag_update is None else convert(diag_update, dtype)
         for length, factor, what in ((base_operator.range_dimension, self.u, "u"),
                                      (base_operator.domain_dimension, self.v, "v")):
-            if factor.shape.dims is not None and not length.is_compatible_with(factor.shape[-2]):
+            if factor.shape.sizes is not None and not length.is_compatible_with(factor.shape[-2]):
                 raise errors.ShapeError(f"{name}: Incompatible shapes: {what} has shape {factor.shape} but the base "
                                         f"{base_operator.shape}, they are not compatible")
         if v is None and base_operator.is_self_adjoint and (diag_update is None or not dtype.is_complex):
@@ -226,7 +226,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
 
     def _shape(self) -> Shape:
         base = self.base_operator.shape
-        if base.dims is None or self.u.shape.dims is None:
+        if base.sizes is None or self.u.shape.sizes is None:
             return Shape(None)
         return broadcast([base[:-2], self.u.shape[:-2]], self.name) + base[-2:]
 

@@ -9,7 +9,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import GraphKeys, get_collection
-from workbench.nn.weights import checked_weights
+from workbench.nn.weights import checked_weights, squeezed, squeezed_weights
 
 __all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
            "get_regularization_loss", "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss",
@@ -199,12 +199,8 @@ def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, s
                                  reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Cross entropy of softmax(logits) [n, classes] against class numbers int [n] or [n, 1], reduced by
     compute_weighted_loss; weights may be [n, 1] too."""
-    labels, logits = convert(labels), convert(logits)
-    if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank and labels.shape.dims[-1] in (1, None):
-        labels = ops.squeeze(labels, -1)
-    weights = convert(weights)
-    if None not in (labels.shape.rank, weights.shape.rank) and weights.shape.rank == labels.shape.rank + 1:
-        weights = ops.squeeze(weights, -1)
+    labels, logits = squeezed(convert(labels), convert(logits), 1)
+    weights = squeezed_weights(convert(weights), labels)
     losses = ops.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return compute_weighted_loss(losses, weights, scope or "sparse_softmax_cross_entropy_loss", loss_collection, reduction)
 

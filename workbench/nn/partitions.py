@@ -121,15 +121,15 @@ def variable_axis_size_partitioner(max_shard_bytes: int, axis: int = 0, bytes_pe
 
 def min_max_variable_partitioner(max_partitions: int = 1, axis: int = 0, min_slice_size: int = 256 << 10,
                                  bytes_per_string_element: int = 16) -> Partitioner:
-    """Up to `max_partitions` parts along `axis`, none smaller than `min_slice_size` bytes."""
-    if max_partitions < 1 or min_slice_size < 1 or bytes_per_string_element < 1:
+    """Up to `max_partitions` parts along `axis`, none smaller than `min_slice_size` bytes; one part where there may be none."""
+    if max_partitions < 0 or min_slice_size < 1 or bytes_per_string_element < 1:
         raise errors.InvalidArgumentError(f"min_max_variable_partitioner: max_partitions is {max_partitions} and "
-                                          f"min_slice_size {min_slice_size}; use positive numbers")
+                                          f"min_slice_size {min_slice_size}; use positive numbers, or no parts")
 
     def partitioner(shape: Any, dtype: Any) -> list[int]:
         dims = list(as_shape(shape).static)
         size = bytes_per_string_element if as_dtype(dtype).name == "string" else as_dtype(dtype).size
-        count = min(math.ceil(size * math.prod(dims) / min_slice_size), max_partitions)
+        count = min(math.ceil(size * math.prod(dims) / min_slice_size), max(max_partitions, 1))
         return _along("min_max_variable_partitioner", dims, axis, count)
     return partitioner
 

@@ -86,7 +86,7 @@ class TensorArray:
 
     @property
     def _options(self) -> dict[str, Any]:
-        known = self._shape[0].dims
+        known = self._shape[0].sizes
         return {"dtype": self.dtype, "shape": None if known is None or not self._infer else list(known)}
 
     def identity(self) -> TensorArray:
@@ -132,7 +132,7 @@ class TensorArray:
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements, joined along their first axis."""
-        known = self._shape[0].dims
+        known = self._shape[0].sizes
         rows = None if not known or not self._infer else list(known[1:])
         return ops.list_concat(self._filled(), dtype=self.dtype, shape=rows, name=name)
 
@@ -141,8 +141,8 @@ class TensorArray:
         tensor = self._value(value)
         self._merge(tensor.shape[1:])
         with get_default_graph().name_scope(name or "TensorArrayUnstack"):
-            if constant_value(self._size) is not None and tensor.shape.dims and not self._dynamic:
-                rows, size = tensor.shape.dims[0], int(np.asarray(constant_value(self._size)))
+            if constant_value(self._size) is not None and tensor.shape.sizes and not self._dynamic:
+                rows, size = tensor.shape.sizes[0], int(np.asarray(constant_value(self._size)))
                 if rows is not None and rows > size:
                     raise errors.InvalidArgumentError(f"TensorArray: Tried to write to index {rows - 1} but array is not "
                                                       f"resizeable and size is: {size}; make it larger")
@@ -162,7 +162,7 @@ class TensorArray:
         tensor, sizes = self._value(value), ops.cast(convert(lengths), "int32")
         self._merge(Shape([None]) + tensor.shape[1:])
         ends = ops.cumsum(sizes)
-        most = sizes.shape.dims[0] if sizes.shape.dims else None
+        most = sizes.shape.sizes[0] if sizes.shape.sizes else None
         size = constant_value(self._size)
         if most is not None and size is not None and not self._dynamic and most != int(size):
             raise errors.InvalidArgumentError(f"TensorArray: TensorArray's size is not equal to the size of lengths "

@@ -7,7 +7,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 
-__all__ = ["checked_weights", "fitted_weights", "squeezed"]
+__all__ = ["checked_weights", "fitted_weights", "squeezed", "squeezed_weights"]
 
 
 def checked_weights(weights: Any, values: Tensor, where: str, dtype: Any = None) -> Tensor:
@@ -52,6 +52,14 @@ def squeezed(labels: Tensor, predictions: Tensor, expected_rank_diff: int = 0) -
     elif over == -1:
         labels = ops.squeeze(labels, axis=[-1])
     return labels, predictions
+
+
+def squeezed_weights(weights: Tensor, values: Tensor) -> Any:
+    """Weights of one rank more than the values without their last dimension, in the step where ranks are known only then."""
+    mine, theirs = weights.shape.rank, values.shape.rank
+    if mine is None or theirs is None:
+        return _squeezed_where(ops.equal(ops.rank(weights) - ops.rank(values), 1), weights)
+    return ops.squeeze(weights, axis=[-1]) if mine == theirs + 1 else weights
 
 
 def _squeezed_where(more: Tensor, value: Tensor) -> Any:

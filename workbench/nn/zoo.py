@@ -30,8 +30,8 @@ def _conv(x: Any, filters: int, size: int, stride: int = 1, pad: int = 0) -> Ten
 
 
 def _pool(x: Tensor, size: int, stride: int, pad: int = 0) -> Tensor:
-    """Zeros around what a ReLU made are never the largest."""
-    return layers.max_pooling2d(_padded(x, pad), size, stride)
+    """The largest of each window; what stands around the images never is."""
+    return ops.max_pool(x, size, stride, ((pad, pad), (pad, pad)))
 
 
 def _classified(x: Tensor, hidden: Sequence[int], classes: int) -> Tensor:

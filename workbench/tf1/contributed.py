@@ -11,13 +11,15 @@ from workbench.formats import messages, restoring, saver
 from workbench.nn import arg_scope, initializers, layers, lookups, losses, metrics, nest, sparse_lookups
 from workbench.nn.contrib import fields as contrib_fields
 from workbench.nn.contrib import framework as contrib_framework
+from workbench.nn.contrib import growing_lookups, metric_learning
+from workbench.nn.contrib import image as contrib_image
 from workbench.nn.contrib import layers as contrib_layers
 from workbench.nn.contrib import layers_3d as contrib_layers_3d
 from workbench.nn.contrib import losses as contrib_losses
-from workbench.nn.contrib import metric_learning
 from workbench.nn.contrib import metrics as contrib_metrics
 from workbench.nn.contrib import metrics_more as contrib_metrics_more
 from workbench.nn.contrib import more as contrib_more
+from workbench.nn.contrib import nn as contrib_nn
 from workbench.nn.contrib import utils as contrib_utils
 from workbench.nn.recurrent import (
     attention,
@@ -34,7 +36,7 @@ from workbench.nn.recurrent import (
     rnn_wrappers,
     seq2seq,
 )
-from workbench.tf1 import families, functions, graphs, slim_parts
+from workbench.tf1 import families, functions, graphs, serving, slim_parts
 from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.keras_names import keras
 from workbench.tf1.learning import learn
@@ -42,8 +44,8 @@ from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, predictions_first, spelled
 from workbench.train import all_reduce, contrib_training, hyperparameters, optimize, placement
 from workbench.train.estimators import contrib_columns, contrib_sums, feeding
-from workbench.train.input import buckets, contrib_data, data, sampling, staging
-from workbench.train.learn import heads_made
+from workbench.train.input import buckets, contrib_data, contrib_data_more, data, sampling, segments, staging
+from workbench.train.learn import clustering, heads_made, kmeans
 from workbench.train.optimizers import contrib as contrib_optimizers
 from workbench.train.optimizers import schedules
 from workbench.train.saving import files, inspection
@@ -99,6 +101,10 @@ _metrics = Namespace(
     **{f"streaming_{name}": predictions_first(getattr(metrics, name))
        for name in metrics.__all__ if name not in ("confusion_matrix", "mean", "mean_tensor")})
 
+_factorization = Namespace(**names_of(clustering), KMeansClustering=kmeans.KMeansEstimator)
+vars(_factorization)["python"] = Namespace(ops=Namespace(
+    clustering_ops=Namespace(**names_of(clustering)), kmeans=Namespace(KMeansClustering=kmeans.KMeansEstimator)))
+
 _slim = Namespace(
     **{name: value for name, value in vars(_layers).items() if name not in (
         "summaries", "relu", "relu6", "linear", "maxout", "optimize_loss", "OPTIMIZER_CLS_NAMES", "real_valued_column")},
@@ -124,9 +130,7 @@ _slim = Namespace(
         clip_gradient_norms=contrib_training.clip_gradient_norms, create_train_op=contrib_training.slim_create_train_op,
         multiply_gradients=contrib_training.multiply_gradients, train=contrib_training.slim_train))
 
-_lookup = Namespace(**names_of(lookups), string_to_index_table_from_file=lookups.index_table_from_file,
-                    string_to_index_table_from_tensor=lookups.index_table_from_tensor,
-                    tables_initializer=lookups.tables_initializer)
+_lookup = Namespace(**{**names_of(lookups), **names_of(growing_lookups)}, tables_initializer=lookups.tables_initializer)
 
 
 def _visualize_embeddings(summary_writer: Any, config: Any) -> None:
@@ -152,20 +156,20 @@ contrib = Namespace(
     framework=_framework, layers=_layers,
     keras=Namespace(**vars(keras), api=Namespace(keras=keras), python=Namespace(keras=_inner_keras)),
     losses=_losses, slim=_slim,
-    learn=learn,
-    legacy_seq2seq=Namespace(**names_of(seq2seq)), lookup=_lookup,
-    metrics=_metrics,
+    learn=learn, factorization=_factorization,
+    image=Namespace(**names_of(contrib_image)), legacy_seq2seq=Namespace(**names_of(seq2seq)), lookup=_lookup,
+    metrics=_metrics, nn=Namespace(**names_of(contrib_nn)), saved_model=serving.contrib_saved_model,
     seq2seq=Namespace(**names_of(decoders, attention, attention_monotonic, beam_search),
                       sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**names_of(all_reduce)),
-    crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data)),
+    crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data, contrib_data_more)),
     opt=Namespace(**names_of(contrib_optimizers)),
     util=Namespace(constant_value=graphs.constant_value, make_ndarray=graphs.make_ndarray,
                    make_tensor_proto=graphs.make_tensor_proto),
     training=Namespace(**{name: value for name, value in names_of(contrib_training, hyperparameters, evaluation).items()
-                          if not name.startswith("slim")}, **names_of(buckets, sampling, feeding),
+                          if not name.startswith("slim")}, **names_of(buckets, sampling, segments, feeding),
                        **{name: getattr(placement, name) for name in placement.__all__ if name != "replica_device_setter"}),
-    rnn=Namespace(_linear=rnn_cell._linear, **names_of(
+    rnn=Namespace(_linear=rnn_cell._linear, _Linear=rnn_cell._Linear, **names_of(
         rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
                   static_rnn=nn.static_rnn, static_bidirectional_rnn=nn.static_bidirectional_rnn))
 

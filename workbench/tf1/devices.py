@@ -22,8 +22,7 @@ class DeviceSpec:
     def parse_from_string(self, spec: str) -> DeviceSpec:
         """Take all parts from a name; itself. InvalidArgumentError (a ValueError) where it is none."""
         found = parse(spec)
-        numbers = [part.partition(":")[2] for part in spec.split("/") if part.startswith("replica:")]
-        self.job, self.replica, self.task = found.job, int(numbers[-1]) if numbers else None, found.task
+        self.job, self.replica, self.task = found.job, found.replica, found.task
         self.device_type, self.device_index = found.type, found.index
         return self
 

@@ -60,12 +60,25 @@ def _offered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @_offered
 def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
-    """add_n of inputs that are to have this shape and type; ShapeError (ValueError), DtypeError (TypeError) otherwise."""
-    found: Tensor = ops.accumulate_n(inputs, name=name)
-    if tensor_dtype is not None and found.dtype is not wb.as_dtype(tensor_dtype):
-        raise errors.DtypeError(f"accumulate_n: the inputs are {found.dtype.name} but tensor_dtype is "
+    """add_n of a list of inputs that are to have this shape and type; the input itself where it is the only one and no name is
+    given. ValueError for what is no list of tensors of one type, ShapeError (a ValueError) where shapes contradict, DtypeError
+    (a TypeError) where tensor_dtype is another."""
+    if not isinstance(inputs, (list, tuple)) or not inputs:
+        raise errors.InvalidArgumentError(f"accumulate_n: inputs are {inputs!r}; give a list of at least one tensor")
+    values = [convert(value) for value in inputs]
+    if (other := next((v for v in values if v.dtype is not values[0].dtype), None)) is not None:
+        raise errors.InvalidArgumentError(f"accumulate_n: {values[0].name} is {values[0].dtype.name} but {other.name} is "
+                                          f"{other.dtype.name}; cast one, so that all have one type")
+    agreed = as_shape(shape)
+    for value in values:
+        agreed = agreed.merge(value.shape, "accumulate_n")
+    if tensor_dtype is not None and values[0].dtype is not wb.as_dtype(tensor_dtype):
+        raise errors.DtypeError(f"accumulate_n: the inputs are {values[0].dtype.name} but tensor_dtype is "
                                 f"{wb.as_dtype(tensor_dtype).name}; make them agree")
-    found.set_shape(shape)
+    if len(values) == 1:
+        return values[0] if name is None else ops.identity(values[0], name=name)
+    found: Tensor = ops.accumulate_n(values, name=name or "AccumulateNV2")
+    found.set_shape(agreed)
     return found
 
 

@@ -22,6 +22,7 @@ from workbench.train.keras import (
     optimizers,
     recurrent_layers,
     regularizers,
+    scikit_learn,
     utils,
 )
 from workbench.train.keras.preprocessing import batches, image, pictures, sequence, text
@@ -44,7 +45,10 @@ keras = Namespace(
         boston_housing=Namespace(load_data=keras_data.load_boston_housing),
         **{name: Namespace(load_data=keras_data.refused(name), get_word_index=lambda path=(
             f"{name}_word_index.json"): keras_data.get_word_index(path)) for name in ("imdb", "reuters")}),
-    utils=Namespace(**names_of(utils), get_file=keras_data.get_file),
+    utils=Namespace(**{
+        name: value for name, value in names_of(utils).items() if name != "has_arg"}, get_file=keras_data.get_file),
+    wrappers=Namespace(scikit_learn=Namespace(
+        KerasClassifier=scikit_learn.KerasClassifier, KerasRegressor=scikit_learn.KerasRegressor)),
     Input=layers.Input, Model=models.Model, Sequential=models.Sequential)
 
 # the same as the files of Keras have it, from which programs import too
@@ -53,6 +57,7 @@ inner = Namespace(**{
     "engine": Namespace(topology=Namespace(**vars(keras.layers), Container=network.Network, Network=network.Network),
                         training=Namespace(Model=models.Model)),
     "layers": Namespace(**vars(keras.layers), **dict.fromkeys((
-        "advanced_activations", "convolutional", "core", "embeddings", "merge", "noise", "normalization", "pooling",
-        "recurrent", "wrappers"), keras.layers)),
-    "utils": Namespace(**vars(keras.utils), **dict.fromkeys(("data_utils", "generic_utils", "np_utils"), keras.utils))})
+        "advanced_activations", "convolutional", "convolutional_recurrent", "core", "embeddings", "local", "merge", "noise",
+        "normalization", "pooling", "recurrent", "wrappers"), keras.layers)),
+    "utils": Namespace(**vars(keras.utils), **dict.fromkeys(("data_utils", "np_utils"), keras.utils),
+                       generic_utils=Namespace(**vars(keras.utils), has_arg=utils.has_arg))})

@@ -15,18 +15,18 @@ __all__ = ["Graph", "begin", "reset_default_graph"]
 
 def _shape(shape: Any, exact: bool) -> str:
     if exact:
-        return f"TensorShape({None if shape.dims is None else list(shape)})"
-    if shape.dims is None:
+        return f"TensorShape({None if shape.sizes is None else list(shape)})"
+    if shape.sizes is None:
         return "<unknown>"
-    dims = ", ".join("?" if d is None else str(d) for d in shape.dims)
-    return f"({dims},)" if len(shape.dims) == 1 else f"({dims})"
+    dims = ", ".join("?" if d is None else str(d) for d in shape.sizes)
+    return f"({dims},)" if len(shape.sizes) == 1 else f"({dims})"
 
 
 def _tensor(tensor: Any, exact: bool) -> str:
     shape, dtype = _shape(tensor.shape, False), tensor.dtype.name
     if exact:
         return f"<tf.Tensor '{tensor.name}' shape={shape} dtype={dtype}>"
-    known = "" if tensor.shape.dims is None else f", shape={shape}"
+    known = "" if tensor.shape.sizes is None else f", shape={shape}"
     place = f", device={tensor.device}" if tensor.device else ""
     return f'Tensor("{tensor.name}"{known}, dtype={dtype}{place})'
 

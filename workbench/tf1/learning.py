@@ -5,7 +5,21 @@ from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, overlay, spelled
 from workbench.train.estimators import estimator
-from workbench.train.learn import actions, config, experiment, exports, heads, heads_made, monitors, more, reading, ready
+from workbench.train.learn import (
+    actions,
+    config,
+    debug,
+    experiment,
+    exports,
+    generators,
+    heads,
+    heads_made,
+    kmeans,
+    monitors,
+    more,
+    reading,
+    ready,
+)
 from workbench.train.learn import estimator as learners
 from workbench.train.sessions import hooks, hooks_more
 
@@ -17,15 +31,16 @@ _more = {name: value for name, value in names_of(more).items() if name not in (
     "linear_regression", "logistic_regression", "one_hot_matrix")}
 _actions = Namespace(**names_of(actions), NanLossDuringTrainingError=hooks_more.NanLossDuringTrainingError)
 _io = Namespace(
-    **names_of(reading), **{name: value for name, value in _more.items() if name.startswith("extract_")},
+    **names_of(reading, generators), **{name: value for name, value in _more.items() if name.startswith("extract_")},
     numpy_input_fn=estimator.numpy_input_fn, pandas_input_fn=estimator.pandas_input_fn)
 _utils = Namespace(**names_of(exports))
 
 learn = overlay(
-    learners, **names_of(ready, config), **vars(_head), **_more, **names_of(reading),
+    learners, **names_of(ready, config), KMeansClustering=kmeans.KMeansClustering, **vars(_head), **_more, **names_of(reading),
     **{name: value for name, value in vars(_actions).items() if name != "run_feeds_iter"},
     **{name: value for name, value in vars(_utils).items() if name != "build_default_serving_input_fn"},
-    datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris, mnist=mnist_tutorial),
+    datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris,
+                       load_boston=tables.load_boston, mnist=mnist_tutorial),
     preprocessing=Namespace(**names_of(vocabulary), text=Namespace(**names_of(vocabulary))),
     metric_spec=Namespace(MetricSpec=learners.MetricSpec), head=_head, graph_actions=_actions, io=_io, utils=_utils,
     models=Namespace(linear_regression=more.linear_regression, logistic_regression=more.logistic_regression),
@@ -39,10 +54,13 @@ learn = overlay(
 _inner = Namespace(**{name: value for name, value in vars(learn).items() if name != "head"})
 _estimators = Namespace(
     **dict.fromkeys(["dnn", "dnn_linear_combined", "estimator", "linear", "logistic_regressor", "run_config"], _inner),
-    head=_head, metric_key=Namespace(MetricKey=heads.MetricKey), constants=Namespace(ProblemType=learners.ProblemType),
+    head=_head, debug=Namespace(**names_of(debug)), kmeans=Namespace(KMeansClustering=kmeans.KMeansClustering),
+    metric_key=Namespace(MetricKey=heads.MetricKey),
+    constants=Namespace(ProblemType=learners.ProblemType),
     prediction_key=Namespace(PredictionKey=learners.PredictionKey),
     model_fn=Namespace(ModeKeys=learners.ModeKeys, ModelFnOps=learners.ModelFnOps))
 vars(learn)["python"] = Namespace(learn=Namespace(
     **{**vars(learn), "utils": Namespace(**vars(_utils), input_fn_utils=_utils, saved_model_export_utils=_utils)},
-    estimators=_estimators, learn_io=Namespace(**vars(_io), graph_io=_io, numpy_io=_io, pandas_io=_io, dask_io=_io),
+    estimators=_estimators, learn_io=Namespace(**vars(_io), graph_io=_io, numpy_io=_io, generator_io=_io,
+                                              pandas_io=_io, dask_io=_io),
     evaluable=_inner, trainable=_inner, experiment=_inner, export_strategy=_inner))

@@ -11,7 +11,7 @@ from workbench.core.graph.graph import get_default_graph
 __all__ = ["DEFAULTS", "LAYER_DEFAULTS", "NN_DEFAULTS", "OPERATIONS", "rename"]
 
 _FUNCTIONS = """
-    Print=Print abs=Abs accumulate_n=AccumulateNV2 acos=Acos add=Add add_n=AddN argmax=ArgMax argmin=ArgMin arg_max=ArgMax
+    Print=Print abs=Abs acos=Acos add=Add add_n=AddN argmax=ArgMax argmin=ArgMin arg_max=ArgMax
     arg_min=ArgMin asin=Asin assign=Assign assign_add=AssignAdd assign_sub=AssignSub atan=Atan
     batch_to_space=BatchToSpace bitcast=Bitcast cast=Cast ceil=Ceil cholesky=Cholesky complex=Complex conj=Conj
     constant=Const convert_to_tensor=Const cos=Cos count_up_to=CountUpTo cross=Cross cumprod=Cumprod cumsum=Cumsum

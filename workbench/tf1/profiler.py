@@ -162,7 +162,7 @@ def _proto(node: _Node, kind: str) -> Any:
     if kind == "GraphNodeProto":
         found.total_definition_count = node.whole["occurrence"]
         for shape in node.shapes:
-            if shape.dims is not None:
+            if shape.sizes is not None:
                 found.shapes.add().CopyFrom(shape_proto(shape))
     found.children.extend(_proto(child, kind) for child in node.children)
     return found

@@ -9,7 +9,7 @@ from workbench.tf1.spelling import overlay
 from workbench.train.estimators import canned, feature_models, signatures, specs
 from workbench.train.estimators import estimator as estimators
 
-__all__ = ["estimator", "saved_model"]
+__all__ = ["contrib_saved_model", "estimator", "saved_model"]
 
 exporting.install()
 
@@ -30,10 +30,17 @@ saved_model = Namespace(
     signature_def_utils=Namespace(
         build_signature_def=signatures.build_signature_def,
         classification_signature_def=signatures.classification_signature_def,
+        is_valid_signature=signatures.is_valid_signature,
         predict_signature_def=signatures.predict_signature_def,
         regression_signature_def=signatures.regression_signature_def),
     tag_constants=Namespace(SERVING="serve", TRAINING="train", GPU="gpu"),
-    utils=Namespace(build_tensor_info=signatures.build_tensor_info))
+    utils=Namespace(build_tensor_info=signatures.build_tensor_info,
+                    get_tensor_from_tensor_info=signatures.get_tensor_from_tensor_info))
+contrib_saved_model = Namespace(
+    get_signature_def_by_key=signatures.get_signature_def_by_key,
+    reader=Namespace(read_saved_model=models.read, get_saved_model_tag_sets=models.tag_sets),
+    utils=Namespace(simple_save=models.simple_save))
+"""`tf.contrib.saved_model`."""
 
 _SPECS = ("classifier_parse_example_spec", "regressor_parse_example_spec")
 

@@ -9,7 +9,7 @@ from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.names import task_of
-from workbench.nn.variables import GraphKeys, Variable, group, near
+from workbench.nn.variables import GraphKeys, Variable, global_variables, group, near, report_uninitialized_variables
 from workbench.train.input.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from workbench.train.input.input_state import BEGUN_ANEW
 from workbench.train.input.queues import FIFOQueue, StepTokens, WorkerPushes
@@ -36,6 +36,7 @@ class SyncReplicasOptimizer(Optimizer):
     go through a queue and everything counts, as in TensorFlow 1.x.
     `lose_workers(session, k)` tells that k of n workers are gone for good: no more gradients than there are workers are
     waited for. `follow(session)` does so by itself when a cluster loses the task of a worker.
+    `ready_for_local_init_op` names the global variables that have no value yet: a worker's local step begins with one of them.
     Run `chief_init_op` and `get_init_tokens_op()` on the chief, `local_step_init_op` on each worker.
     """
 
@@ -74,6 +75,7 @@ class SyncReplicasOptimizer(Optimizer):
                                               "that the loss depends on them")
         with root_graph().name_scope(name or self._name) as scope:
             if self._global_step is None:
+                self.ready_for_local_init_op = report_uninitialized_variables(global_variables())
                 self._make_chief(pairs, global_step)
             local_step = self._make_local_step(pairs[0][0], global_step)
             worker = f"{pairs[0][0].op.device}#{len(self._workers)}" if self._fresh else ""

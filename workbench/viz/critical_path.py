@@ -7,15 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from workbench.core.trace import Span
 from workbench.viz.transfers import pairs
 from workbench.viz.units import ms
 
-__all__ = ["Link", "critical_path", "explain"]
+__all__ = ["Link", "critical_path", "explain", "path_through"]
 
 _SLACK = 2e-6  # seconds by which spans that follow each other may overlap
+_START, _END = map(itemgetter, map(Span._fields.index, ("start", "end")))  # by their places: of all spans
 _LONGEST = 10_000  # links; a guard against spans that contradict each other
 
 
@@ -32,19 +33,25 @@ class Link:
 
 
 def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
-    """The path through `step`, earliest link first; its links follow each other without holes and end with the step.
+    """The path through `step` of these spans."""
+    own = [s for s in spans if s.step == step and s.end >= s.start and s.kind not in ("step", "loop")]
+    return path_through(own, pairs(own))
+
+
+def path_through(spans: Sequence[Span], moved: Mapping[str, tuple[Span, Span]]) -> list[Link]:
+    """The path through one step with these spans and messages, earliest link first; its links follow each other without
+    holes and end with the step.
 
     Walks back from the span that ended last. A receive leads to its send (Coffman and Graham's longest path, with
     messages as edges across tasks); a wait without a message leads to whatever ended last before it did.
     """
-    leaves = _leaves([s for s in spans if s.step == step and s.end >= s.start and s.kind not in ("step", "loop")])
+    leaves = _leaves(spans)
     if not leaves:
         return []
-    origin = min(s.start for s in leaves)
-    moved = pairs(leaves)
+    origin = min(map(_START, leaves))
     past = _Past(leaves)
     links: list[Link] = []
-    at: Span | None = max(leaves, key=lambda s: s.end)
+    at: Span | None = max(leaves, key=_END)
     until = at.end if at is not None else 0.0
     while at is not None and len(links) < _LONGEST:
         begin, before, link = _back(at, until, past, moved)
@@ -57,12 +64,14 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
     return links[::-1]
 
 
-def _leaves(spans: list[Span]) -> list[Span]:
+def _leaves(spans: Sequence[Span]) -> Sequence[Span]:
     """Spans without the segments whose operations were recorded one by one."""
     starts: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for span in spans:
         if span.kind == "op":
             starts[span.task].append((span.start, span.end))
+    if not starts:
+        return spans
     for own in starts.values():
         own.sort()
     return [s for s in spans if s.kind != "segment" or not _holds(s, starts[s.task])]

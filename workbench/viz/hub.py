@@ -119,6 +119,7 @@ class Watcher:
 
 
 _NOTHING = object()
+_SAID = tuple(one.name for one in fields(StatusRecord))
 
 
 def _large(topic: str) -> bool:
@@ -159,7 +160,7 @@ class Hub:
     def status(self) -> dict[str, Any]:
         """What the run says now, as JSON data; `seconds`: how long the state has lasted."""
         record = self.journal.current()
-        status = {one.name: getattr(record, one.name) for one in fields(StatusRecord)}
+        status = {name: getattr(record, name) for name in _SAID}
         status["tasks"] = list(record.tasks)
         status["lost"] = [{**asdict(lost), **({} if i < DESCRIBED else {"cause": "", "fix": ""})}
                           for i, lost in enumerate(record.lost)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.viz.names import Names
 
-__all__ = ["PARTS", "ROOTS", "Account", "Entries", "Ledger", "Root", "root_code", "root_of"]
+__all__ = ["PARTS", "ROOTS", "Account", "Entries", "Ledger", "Root", "root_of"]
 
 PARTS = ("work", "transfer", "input", "wait", "uncovered", "whole", "pieces")
 ROOTS = ("work", "transfer", "input", "still")  # kinds of roots: who waits stands still as far as others can tell
@@ -24,11 +24,6 @@ class Root(NamedTuple):
 
     subject: str  # task; "source task|target task" of a transfer; operation of an input
     kind: str  # "work" | "transfer" | "input" | "still"
-
-
-def root_code(names: Names, root: Root) -> int:
-    """The number of a root: its subject's, times the kinds of roots, and its kind."""
-    return len(ROOTS) * names.number(root.subject) + ROOTS.index(root.kind)
 
 
 @dataclass(slots=True)
@@ -109,8 +104,7 @@ class Ledger:
     @cached_property
     def received(self) -> Entries:
         """Links with the seconds that their receivers saw of them."""
-        sources = self.names.column([self.names.texts[link].partition("|")[0] for link in self.links.codes.tolist()])
-        return self.links.only(self.tasks[self.links.rows] != sources)
+        return self.links.only(self.tasks[self.links.rows] != self.names.sources(self.links.codes))
 
     @cached_property
     def held_up(self) -> Entries:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from workbench.core.trace import Span
 from workbench.viz.palette import color_of, device_order, short_device, short_task
 from workbench.viz.stretches import FEEDS
 
-__all__ = ["KINDS", "MOST", "Marks", "Part", "lanes_of", "marks_of", "parts_of", "rows_of"]
+__all__ = ["KINDS", "MOST", "Marks", "Part", "lanes_of", "marks_of", "parts_of", "places_of", "rows_of"]
 
 KINDS = ("work", "transfer", "input", "wait", "system")
 MOST = 1200  # marks of one picture: beyond, what counts as one pixel gets wider
@@ -23,6 +23,7 @@ _KIND = {"op": 0, "segment": 0, "send": 1, "recv": 1, "wait": 3, "queue": 3}
 _TRACK = (0, 1, 2, 2, 3)  # of a kind; input is waited for
 
 Row = tuple[str, str, str, int]  # task, track, device, thread
+Places = Mapping[tuple[Any, ...], tuple[int, Row, Row | None]]
 
 
 class Part(NamedTuple):
@@ -52,37 +53,38 @@ _PLACE = itemgetter(*map(Span._fields.index, ("kind", "task", "device", "thread"
 
 
 @functools.lru_cache(1 << 14)  # the same ones come in every step
-def _placed(kind: str, task: str, device: str, thread: int, detail: str) -> tuple[int, Row, Row]:
-    """What a span is, the row that it lies on, and the one where it waits; tasks wait and transfer on a row each."""
+def _placed(kind: str, task: str, device: str, thread: int, detail: str) -> tuple[int, Row, Row | None]:
+    """What a span is, the row that it lies on, and that where it waits before; tasks wait and transfer on a row each."""
     number = 2 if detail in FEEDS else _KIND.get(kind, 4)
     track = TRACKS[_TRACK[number]]
-    return number, (task, track, device, thread) if track == "work" else (task, track, "", 0), (task, "wait", "", 0)
+    row = (task, track, device, thread) if track == "work" else (task, track, "", 0)
+    return number, row, (task, "wait", "", 0) if kind == "recv" else None
 
 
-def parts_of(spans: Iterable[Span], sent: Mapping[str, float]) -> list[Part]:
-    """What spans say: a receive waits until its message is sent (message -> when, as far as known), then it transfers."""
+def parts_of(spans: Iterable[Span], known: Places, moved: Mapping[str, tuple[Span, Span]]) -> list[Part]:
+    """What spans say: a receive waits until its message is sent, as far as that is known, then it transfers."""
     parts = []
     for span in spans:
-        kind, row, waiting = _placed(*_PLACE(span))
-        start, end = span.start, span.end
-        if span.kind == "recv":
-            leaves = min(sent.get(span.message, start), end)
+        kind, row, waiting = known[_PLACE(span)]
+        start, end, name = span.start, span.end, span.name
+        if waiting is not None and span.message in moved:
+            leaves = min(moved[span.message][0].start, end)
             if leaves > start:
-                parts.append(Part(waiting, 3, start, leaves, span.name))
+                parts.append(Part(waiting, 3, start, leaves, name))
                 start = leaves
-        parts.append(Part(row, kind, start, end, span.name))
+        parts.append(Part(row, kind, start, end, name))
     return parts
 
 
-def rows_of(spans: Iterable[Span]) -> frozenset[Row]:
-    """The rows that spans lie on; a receive waits and transfers."""
-    found = set()
-    for at in set(map(_PLACE, spans)):
-        _, row, waiting = _placed(*at)
-        found.add(row)
-        if at[0] == "recv":
-            found.add(waiting)
-    return frozenset(found)
+def places_of(spans: Iterable[Span]) -> Places:
+    """Where all spans that are alike lie."""
+    return {place: _placed(*place) for place in set(map(_PLACE, spans))}
+
+
+def rows_of(known: Places) -> frozenset[Row]:
+    """The rows of these places; a receive waits and transfers."""
+    _, rows, waiting = zip(*known.values()) if known else ((),) * 3
+    return frozenset(rows).union(waiting) - {None}
 
 
 @functools.lru_cache(16)
@@ -106,17 +108,18 @@ def marks_of(parts: Sequence[Part], place: Mapping[Row, int], rows: range, start
 
     What is narrower than a pixel is drawn together with its neighbours of the same kind.
     """
-    shown = [part for part in parts if place[part.row] in rows and part.start <= end and part.end >= start]
-    if not shown:
+    on, *rest, names = zip(*parts) if parts else ((),) * 5
+    lane, (kind, begin, until) = np.array([place[row] for row in on], np.int64) - rows.start, map(np.array, rest)
+    shown = np.flatnonzero((lane >= 0) & (lane < len(rows)) & (begin <= end) & (until >= start))
+    if not len(shown):
         none = np.empty(0)
         return Marks(none, none, none, none, none, none, [])
-    lane = np.array([place[part.row] - rows.start for part in shown])
-    kind, begin, until = (np.array(column) for column in list(zip(*shown))[1:4])
+    lane, kind, begin, until = (column[shown] for column in (lane, kind, begin, until))
     width = max(end - start, 1e-9) / pixels
     while True:
-        groups = _groups(lane, kind, begin, until, start, width)
-        if len(np.unique(groups)) <= MOST:
-            return _joined(lane, kind, begin, until, groups, [part.name for part in shown])
+        numbers, index = np.unique(_groups(lane, kind, begin, until, start, width), return_inverse=True)
+        if len(numbers) <= MOST:
+            return _joined(lane, kind, begin, until, index, [names[i] for i in shown.tolist()])
         width *= 2
 
 
@@ -128,12 +131,11 @@ def _groups(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.nda
     return np.where(wide, -1 - np.arange(len(joint)), joint)
 
 
-def _joined(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.ndarray, groups: np.ndarray,
+def _joined(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.ndarray, index: np.ndarray,
             names: Sequence[str]) -> Marks:
-    """One mark per group: from its first beginning to its last end, called as its longest part."""
-    _, index = np.unique(groups, return_inverse=True)
+    """One mark per number of a group: from its first beginning to its last end, called as its longest part."""
     order = np.lexsort((begin - until, index))
-    firsts = order[np.unique(index[order], return_index=True)[1]]
+    firsts = order[np.flatnonzero(np.diff(index[order], prepend=-1))]
     count = len(firsts)
     first, last = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(first, index, begin)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Names"]
+__all__ = ["Names", "numbered"]
 
 
 @dataclass(slots=True)
@@ -15,6 +15,7 @@ class Names:
 
     texts: list[str] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
+    _sources: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def number(self, text: str) -> int:
         if text not in self.numbers:
@@ -28,3 +29,17 @@ class Names:
             if text not in self.numbers:
                 self.number(text)
         return np.fromiter(map(self.numbers.__getitem__, texts), np.int64, len(texts))
+
+    def sources(self, links: np.ndarray) -> np.ndarray:
+        """The tasks that links lead from, "source|target"; each text is taken apart once."""
+        while len(self._sources) < len(self.texts):
+            new = [self.number(text.partition("|")[0]) for text in self.texts[len(self._sources):]]
+            self._sources = np.append(self._sources, new)
+        return self._sources[links]
+
+
+def numbered(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different ones of many small numbers, and the place of each among them."""
+    used = np.zeros(int(codes.max(initial=-1)) + 1, bool)
+    used[codes] = True
+    return np.flatnonzero(used), (np.cumsum(used) - 1)[codes]

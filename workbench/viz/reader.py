@@ -50,6 +50,11 @@ class Batch:
         return self.numbers("end", np.float64)
 
     @cached_property
+    def executables(self) -> set[str]:
+        """The different ones: mostly one."""
+        return set(map(itemgetter(_FIELD["executable"]), self.spans))
+
+    @cached_property
     def executable(self) -> list[str]:
         return self.texts("executable")
 

@@ -42,16 +42,18 @@ class StepIndex:
 
     def take(self, batch: Batch, first: int, now: float) -> None:
         """Take in spans, numbered from `first` on, that came at `now`."""
-        named = set(batch.executable)
+        named = batch.executables
         for executable in named - self._codes.keys():
             self._learn(executable)
         codes, count = self._codes, len(batch.spans)
         runs = (np.fromiter(map(codes.__getitem__, batch.executable), np.int64, count) if len(named) > 1
                 else np.full(count, [codes[one] for one in named]))
-        within = np.flatnonzero((batch.step >= 0) & (batch.end >= batch.start))
+        good = (batch.step >= 0) & (batch.end >= batch.start)
+        keys, within = runs * _STEPS + batch.step, np.arange(count)
+        if not good.all():
+            keys, within = keys[good], within[good]
         if not len(within):
             return
-        keys = runs[within] * _STEPS + batch.step[within]
         sorted_, placed = keys, within
         begins = np.flatnonzero(np.diff(keys, prepend=-1))  # stretches of one step each; a step may have several
         if len(begins) > PIECES:

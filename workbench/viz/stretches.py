@@ -11,7 +11,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.names import split_key, task_of
 from workbench.core.trace import Span
-from workbench.viz.names import Names
+from workbench.viz.names import Names, numbered
 from workbench.viz.reader import Batch
 
 __all__ = ["FEEDS", "INPUT", "TRANSFER", "WAIT", "WORK", "Stretches", "Told", "tell"]
@@ -68,13 +68,14 @@ class _Teller:
         self._names, self._spans = names, spans
         self._start, self._end = batch.start, batch.end
         self._task, self._details = names.column(batch.texts("task")), batch.texts("detail")
-        self._messages = batch.texts("message")
-        self.tasks, self.rows = np.unique(self._task, return_inverse=True)
+        self._messages, self._linked = batch.texts("message"), dict[str, int]()
+        self.tasks, self.rows = numbered(self._task)
         self.kind = np.fromiter(map(_KINDS.get, batch.texts("kind"), repeat(_OTHER)), np.int64, len(spans))
         self.turns = batch.numbers("turns", np.int64)
 
     def said(self, until: float) -> list[Stretches]:
-        feeds = np.fromiter(map(FEEDS.__contains__, self._details), bool, len(self._spans))
+        feeds = (np.zeros(len(self._spans), bool) if FEEDS.isdisjoint(self._details)
+                 else np.fromiter(map(FEEDS.__contains__, self._details), bool, len(self._spans)))
         timed = np.bincount(self.rows[self.kind == _OP], minlength=len(self.tasks)) > 0
         # of timed tasks the segments only repeat what their operations say
         runs = (self.kind == _OP) | ((self.kind == _SEGMENT) & (self.turns == 1) & ~timed[self.rows])
@@ -100,16 +101,16 @@ class _Teller:
     def _moved(self) -> list[Stretches]:
         """A receive waits until its message is sent, from then on it transfers; a sender transfers."""
         sends, receives = np.flatnonzero(self.kind == _SEND), np.flatnonzero(self.kind == _RECV)
-        messages = [self._messages[i] for i in receives.tolist()]
-        sent = dict(zip([self._messages[i] for i in sends.tolist()], self._start[sends].tolist()))
+        posted, messages = ([self._messages[i] for i in at.tolist()] for at in (sends, receives))
+        sent = dict(zip(posted, self._start[sends].tolist()))
         sent.pop("", None)
         known = np.fromiter(map(sent.get, messages, repeat(np.inf)), float, len(messages))
         leaves = np.minimum(np.maximum(known, self._start[receives]), self._end[receives])
-        links = self._links(receives)
-        came = self._stretches(receives, TRANSFER, self._names.column(links))._replace(start=leaves)
-        waits = self._stretches(receives, WAIT, self._names.column([link.partition("|")[0] for link in links]))
+        links = self._links(receives, messages)
+        came = self._stretches(receives, TRANSFER, links)._replace(start=leaves)
+        waits = self._stretches(receives, WAIT, self._names.sources(links))
         waits = waits._replace(end=leaves).only(leaves > waits.start)
-        return [waits, self._stretches(sends, TRANSFER, self._names.column(self._links(sends))), came]
+        return [waits, self._stretches(sends, TRANSFER, self._links(sends, posted)), came]
 
     def _waited(self, at: np.ndarray, final: int) -> Stretches:
         whom = [detail if (detail := self._details[i]).startswith("/job:") else self._names.texts[final] for i in at.tolist()]
@@ -129,11 +130,17 @@ class _Teller:
         count = int(early.sum())
         return Stretches(self.tasks[early], last[early], np.full(count, until), np.full(count, WAIT), np.full(count, final))
 
-    def _links(self, at: np.ndarray) -> list[str]:
-        """"source task|target task" of each message."""
-        links = map(_ends, [self._messages[i].partition("|")[2] for i in at.tolist()])
-        texts = self._names.texts
-        return [link or f"{texts[task]}|{texts[task]}" for link, task in zip(links, self._task[at].tolist())]
+    def _links(self, at: np.ndarray, messages: list[str]) -> np.ndarray:
+        """"source task|target task" of each message, that of its own task of one that names none."""
+        for message in messages:
+            if message not in self._linked:  # both ends have the same
+                link = _ends(message.partition("|")[2])
+                self._linked[message] = self._names.number(link) if link else -1
+        links = np.fromiter(map(self._linked.__getitem__, messages), np.int64, len(messages))
+        for place in np.flatnonzero(links < 0).tolist():
+            task = self._names.texts[self._task[at[place]]]
+            links[place] = self._names.number(f"{task}|{task}")
+        return links
 
 
 @lru_cache(1 << 14)  # the same messages come in every step

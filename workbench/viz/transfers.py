@@ -17,11 +17,12 @@ def pairs(spans: Iterable[Span]) -> dict[str, tuple[Span, Span]]:
     sends: dict[str, Span] = {}
     recvs: dict[str, Span] = {}
     for span in spans:
-        if span.message and span.end >= span.start:
-            if span.kind == "send" and (span.message not in sends or span.start < sends[span.message].start):
-                sends[span.message] = span
-            elif span.kind == "recv" and (span.message not in recvs or span.end > recvs[span.message].end):
-                recvs[span.message] = span
+        kind, message = span.kind, span.message
+        if message and span.end >= span.start:
+            if kind == "send" and (message not in sends or span.start < sends[message].start):
+                sends[message] = span
+            elif kind == "recv" and (message not in recvs or span.end > recvs[message].end):
+                recvs[message] = span
     return {message: (send, recvs[message]) for message, send in sends.items() if message in recvs}
 
 

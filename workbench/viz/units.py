@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 __all__ = ["amount", "ms", "number", "percent"]
 
 
 def number(value: float, digits: int = 3) -> str:
     """'1,234', '12.3', '0.0123': `digits` significant digits, no exponent between 1e-4 and 1e15."""
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         return str(value)
     if isinstance(value, int) or abs(value) >= 10**digits:
         return f"{value:,.0f}"

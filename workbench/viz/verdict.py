@@ -22,7 +22,7 @@ from workbench.viz.names import Names
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.slices import Slices, drain
 from workbench.viz.units import ms
-from workbench.viz.window import Window, middles, typical, typicals
+from workbench.viz.window import Window, middles, middles_of_others, typical, typicals
 
 __all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "judge", "judging", "regular"]
 
@@ -32,6 +32,7 @@ NOTICEABLE = 0.05  # part of a step from which something is worth a word
 WINDOW = 40  # newest steps that count, fewer where there are many tasks:
 LOOKED_AT = 2500  # accounts that one verdict reads, at least 8 steps of each task
 SLICE = 32  # rows between two pauses
+BLOCK = 8  # servers between two pauses
 
 
 @dataclass(slots=True)
@@ -180,26 +181,12 @@ def _blamed(window: Window) -> Slices[list[_Found]]:
     if len(workers) < 2:
         return found
     for kind, part, name in (("work", "work", "worker"), ("still", "uncovered", "still")):
-        medians = window.middle[window.working, PARTS.index(part)]
-        for worker, leads in _leads(window, kind, part).items():
-            missing = [0.0] * (len(window.steps) - len(leads))      # of the steps in which another one was last
-            usual = float(middles(np.delete(medians, worker)))
-            found.append(_Found(name, workers[worker], typical([*leads, *missing]), float(medians[worker]), usual))
+        own = window.middle[window.working, PARTS.index(part)]
+        usual, (first, leads) = middles_of_others(own), window.leads(kind, part)
+        for worker in sorted(set(first.tolist())):
+            charged = np.where(first == worker, leads, 0.0).tolist()  # nothing for the steps in which another one was last
+            found.append(_Found(name, workers[worker], typical(charged), float(own[worker]), float(usual[worker])))
         yield
-    return found
-
-
-def _leads(window: Window, kind: str, part: str) -> dict[int, list[float]]:
-    """The number of the worker with most of `kind` in a step -> seconds, of each such step, that the others waited for what
-    it has more than the second."""
-    own = window.part(part)[:, window.working]
-    order = np.argsort(np.nan_to_num(own, nan=-1.0), 1, kind="stable")
-    found: dict[int, list[float]] = {}
-    for first in np.unique(order[:, -1]).tolist():
-        steps = np.flatnonzero(order[:, -1] == first)
-        leads = own[steps, first] - own[steps, order[steps, -2]]  # nothing (NaN) where there is no second
-        waited = np.nan_to_num(window.waited(Root(window.workers[first], kind))[steps]).max(1)
-        found[first] = np.nan_to_num(np.maximum(0.0, np.minimum(leads, waited))).tolist()
     return found
 
 
@@ -235,14 +222,16 @@ def _servers(window: Window) -> Slices[list[_Found]]:
     servers = [task for task in window.tasks if task not in workers]
     if not workers or not servers:
         return []
-    work = np.nan_to_num(window.part("work")[:, [window.place[server] for server in servers]])
+    places = np.array([window.place[server] for server in servers])
+    work = np.nan_to_num(window.part("work")[:, places])
     others = work.mean(1) if len(servers) > 1 else 0.5 * work[:, 0]
-    spared = np.maximum(0.0, work - others[:, None])
+    own, spared = typicals(work), typicals(np.maximum(0.0, work - others[:, None]))
+    shares = np.divide(spared, own, out=np.zeros(len(own)), where=own > 0)
     found = []
-    for server, own, less in zip(servers, work.T.tolist(), spared.T.tolist()):
-        half = typical(middles(window.waited(Root(server, "work")).T).tolist())
-        share = typical(less) / typical(own) if typical(own) > 0 else 0.0
-        found.append(_Found("server", server, half * share, typical(own), 0.0))
+    for first in range(0, len(servers), BLOCK):
+        half = typicals(middles(window.waited(places[first:first + BLOCK], "work")))  # of the workers
+        for at, seconds in enumerate((half * shares[first:first + BLOCK]).tolist(), first):
+            found.append(_Found("server", servers[at], seconds, float(own[at]), 0.0))
         yield
     return found
 
@@ -316,14 +305,15 @@ def _rows(window: Window, costs: Mapping[str, float], apart: bool) -> Slices[lis
         counted[:, places] &= 2 * np.nan_to_num(pieces) >= np.nanmax(pieces, 0)
         medians[places] = window.middle_of(counted)[places]
     roots = window.waits_for(counted)
+    words = {root: _root_words(root) if root is not None else "" for root in set(roots)}
     yield
     for at, (task, most_of_it, parts) in enumerate(zip(window.tasks, roots, (1e3 * medians).tolist())):
         work, transfer, feed, wait, uncovered, whole, _ = parts
-        named = _root_words(most_of_it) if most_of_it is not None and wait > 0 else ""
+        named = words[most_of_it] if wait > 0 else ""
         rows.append(Row(task, work, transfer, feed, wait, uncovered, whole, costs.get(task, 0.0), named))
         if at % SLICE == 0:
             yield
-    return sorted(rows, key=lambda r: (-round(r.cost, 3), device_order(r.task)))
+    return sorted(rows, key=lambda row: -round(row.cost, 3))  # which are in the order of their tasks
 
 
 def _root_words(root: Root) -> str:

@@ -8,27 +8,34 @@ from functools import cached_property
 
 import numpy as np
 
-from workbench.viz.ledger import PARTS, Entries, Ledger, Root, root_code, root_of
+from workbench.viz.ledger import PARTS, ROOTS, Entries, Ledger, Root, root_of
+from workbench.viz.names import numbered
 from workbench.viz.palette import device_order
 
-__all__ = ["Window", "middles", "typical", "typicals"]
+__all__ = ["Window", "middles", "middles_of_others", "typical", "typicals"]
 
 _COLUMN = {name: number for number, name in enumerate(PARTS)}
 BLOCK = 1 << 20  # sums that are looked through at once
 TRIMMED = 0.1  # part of the steps that does not count, the most expensive ones
 
 
+def _left_out(count: int) -> int:
+    """How many of so many are the most expensive tenth."""
+    return max(1, int(TRIMMED * count)) if count > 3 else 0
+
+
 def typical(values: Iterable[float]) -> float:
     """The mean without the most expensive tenth."""
     kept = sorted(values)
-    left_out = max(1, int(TRIMMED * len(kept))) if len(kept) > 3 else 0
-    return statistics.fmean(kept[: len(kept) - left_out]) if kept else 0.0
+    return statistics.fmean(kept[: len(kept) - _left_out(len(kept))]) if kept else 0.0
 
 
 def typicals(values: np.ndarray) -> np.ndarray:
     """`typical` of each column of [step, name]; nothing (NaN) does not count."""
     ordered = np.sort(values, 0)  # what is missing comes last
     known = ~np.isnan(ordered)
+    if known[-1].all():
+        return np.asarray(ordered[: len(ordered) - _left_out(len(ordered))].mean(0))
     count = known.sum(0)
     kept = count - np.where(count > 3, np.maximum(1, (TRIMMED * count).astype(np.int64)), 0)
     sums = np.cumsum(np.where(known, ordered, 0.0), 0)
@@ -38,16 +45,19 @@ def typicals(values: np.ndarray) -> np.ndarray:
 def middles(values: np.ndarray) -> np.ndarray:
     """The median of each column of [step, …]; nothing (NaN) does not count."""
     ordered = np.sort(values, 0)  # what is missing comes last
+    if not np.isnan(ordered[-1]).any():
+        return np.asarray((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
     count = (~np.isnan(ordered)).sum(0)
     low, high = (np.take_along_axis(ordered, half[None], 0)[0] for half in (np.maximum(count - 1, 0) // 2, count // 2))
     return np.asarray(np.where(count > 0, (low + high) / 2, 0.0))
 
 
-def _numbered(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different ones of many small numbers, and the place of each among them."""
-    used = np.zeros(int(codes.max(initial=-1)) + 1, bool)
-    used[codes] = True
-    return np.flatnonzero(used), (np.cumsum(used) - 1)[codes]
+def middles_of_others(values: np.ndarray) -> np.ndarray:
+    """Of each of two or more values the median of all others."""
+    ordered, others = np.sort(values), len(values) - 1
+    at = np.searchsorted(ordered, values)
+    low, high = ((half + (half >= at)) for half in ((others - 1) // 2, others // 2))
+    return np.asarray((ordered[low] + ordered[high]) / 2)
 
 
 class Window:
@@ -56,8 +66,9 @@ class Window:
     def __init__(self, steps: Sequence[Ledger]) -> None:
         self.steps, self.names = steps, steps[0].names
         texts = self.names.texts
-        numbers = np.unique(np.concatenate([step.tasks for step in steps])).tolist()
+        numbers = np.flatnonzero(np.bincount(np.concatenate([step.tasks for step in steps]))).tolist()
         numbers.sort(key=lambda number: device_order(texts[number]))
+        self._numbers = np.array(numbers)  # of the tasks
         self.tasks = [texts[number] for number in numbers]
         self.place = {task: at for at, task in enumerate(self.tasks)}
         at = np.full(len(texts), -1)
@@ -105,36 +116,70 @@ class Window:
     def waits_for(self, counted: np.ndarray) -> list[Root | None]:
         """The root of most of each task's waiting in its `counted` steps ([step, task]); None where it never waits."""
         steps, tasks, waits = self._waits
-        here = counted[steps, tasks]
-        tasks, seconds = tasks[here], waits.seconds[here]
-        codes, roots = _numbered(waits.codes[here])
+        seconds, codes = waits.seconds, waits.codes
+        if counted is not self.present:
+            here = counted[steps, tasks]
+            tasks, seconds, codes = tasks[here], seconds[here], codes[here]
+        codes, roots = numbered(codes)
+        known = [root_of(self.names, code) for code in codes.tolist()]
         found: list[Root | None] = [None] * len(self.tasks)
         block = max(1, BLOCK // max(1, len(codes)))
         for first in range(0, len(self.tasks), block) if len(codes) else ():
-            inside = (tasks >= first) & (tasks < first + block)
             size = min(block, len(self.tasks) - first)
+            inside = (tasks >= first) & (tasks < first + block) if size < len(self.tasks) else slice(None)
             sums = np.bincount((tasks[inside] - first) * len(codes) + roots[inside], seconds[inside],
                                size * len(codes)).reshape(size, len(codes))
             most = sums.argmax(1)
             for task in np.flatnonzero(sums[np.arange(size), most] > 0).tolist():
-                found[first + task] = root_of(self.names, int(codes[most[task]]))
+                found[first + task] = known[most[task]]
         return found
 
     def side_by_side(self, steps: Sequence[Entries]) -> tuple[np.ndarray, np.ndarray]:
         """All codes of these entries of each step, and [step, code] of their seconds; nothing (NaN) where a step has none."""
-        codes, at = _numbered(np.concatenate([step.codes for step in steps]))
+        codes, at = numbered(np.concatenate([step.codes for step in steps]))
         values = np.full((len(steps), len(codes)), np.nan)
         values[np.repeat(np.arange(len(steps)), [len(step.codes) for step in steps]), at] = np.concatenate(
             [step.seconds for step in steps])
         return codes, values
 
-    def waited(self, root: Root) -> np.ndarray:
-        """[step, worker]: how long each waited for `root`; nothing (NaN) where it took no part."""
-        steps, tasks, waits = self._waits
-        of = np.flatnonzero(waits.codes == root_code(self.names, root))
-        seconds = np.where(self.present, 0.0, np.nan)
-        seconds[steps[of], tasks[of]] = waits.seconds[of]
-        return seconds[:, self.working]
+    def waited(self, tasks: np.ndarray, kind: str) -> np.ndarray:
+        """[worker, step, task]: how long each waited for each of `tasks` (places); nothing (NaN) where it took no part."""
+        steps, owners, waits = self._waits
+        place = np.full(len(ROOTS) * len(self.names.texts), -1)
+        place[len(ROOTS) * self._numbers[tasks] + ROOTS.index(kind)] = np.arange(len(tasks))
+        at = place[waits.codes]
+        of = np.flatnonzero((at >= 0) & self._works[owners])
+        seconds = np.repeat(np.where(self.present, 0.0, np.nan).T[:, :, None], len(tasks), 2)
+        seconds[owners[of], steps[of], at[of]] = waits.seconds[of]
+        return seconds[self.working]
+
+    def leads(self, kind: str, part: str) -> tuple[np.ndarray, np.ndarray]:
+        """(the number of the worker with most of `part` in each step, how much more than the second, as far as somebody
+        waited for it: seconds)."""
+        own = np.nan_to_num(self.part(part)[:, self.working], nan=-1.0)
+        steps, last = np.arange(len(own)), own.shape[1] - 1
+        first = last - own[:, ::-1].argmax(1)  # of equal ones the last
+        most = own[steps, first].copy()
+        own[steps, first] = -1.0
+        second = own.max(1)
+        ahead = np.where(second >= 0, most - second, 0.0)
+        return first, np.maximum(0.0, np.minimum(ahead, self._longest_wait(self.working[first], kind)))
+
+    def _longest_wait(self, tasks: np.ndarray, kind: str) -> np.ndarray:
+        """[step]: the longest that a worker waited for the task that `tasks` names for the step."""
+        steps, owners, waits = self._waits
+        roots = len(ROOTS) * self._numbers[tasks] + ROOTS.index(kind)
+        of = np.flatnonzero((waits.codes == roots[steps]) & self._works[owners])
+        longest = np.zeros(len(self.steps))
+        np.maximum.at(longest, steps[of], waits.seconds[of])
+        return longest
+
+    @cached_property
+    def _works(self) -> np.ndarray:
+        """[task]: is it a worker?"""
+        works = np.zeros(len(self.tasks), bool)
+        works[self.working] = True
+        return works
 
     @cached_property
     def _waits(self) -> tuple[np.ndarray, np.ndarray, Entries]:

@@ -108,7 +108,7 @@ class LiveComm(BaseComm):
         get_comm_manager().comms.pop(self.comm_id, None)
 
 
-_PLAIN = frozenset((str, int, bool, type(None)))
+_PLAIN = frozenset((int, bool, type(None)))
 _NUMBER = (int, float, np.number, type(None))
 
 
@@ -134,18 +134,29 @@ def size(packed: tuple[Any, list[bytes]]) -> int:
     return len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()) + sum(map(len, buffers))
 
 
+def _legible(text: str) -> str:
+    """What no text can hold, half a pair or a byte of a file's name, is a question mark: or the whole message were lost."""
+    if text.isascii():
+        return text
+    sound = text.encode("utf-8", "replace").decode()
+    return text if sound == text else sound
+
+
 def _short(value: Any, buffers: list[bytes]) -> Any:
     """A value that is long as JSON goes into a buffer of its own."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _legible(written)
     if len(text) < LONG:
-        return value
+        return value if text is written else json.loads(text)
     buffers.append(zlib.compress(text.encode(), 1))
     return {"#z": len(buffers) - 1}
 
 
 def _packed(value: Any, buffers: list[bytes]) -> Any:
     kind = type(value)
-    if kind in _PLAIN:  # most are
+    if kind is str:  # most are
+        return value if value.isascii() else _legible(value)
+    if kind in _PLAIN:
         return value
     if kind is float:
         return value if math.isfinite(value) else None
@@ -162,7 +173,7 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
     if isinstance(value, (list, tuple)):
         return [item if type(item) in _PLAIN else _packed(item, buffers) for item in value]
     if isinstance(value, Mapping):
-        return {str(name): _packed(item, buffers) for name, item in value.items()}
+        return {_legible(str(name)): _packed(item, buffers) for name, item in value.items()}
     return value
 
 

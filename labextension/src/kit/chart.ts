@@ -110,10 +110,11 @@ export class Chart {
     const { breaks } = this._axis;
     const positive = (y: number) => Number.isFinite(y) && (!this._log || y > 0);
     const tables = this._strokes.map(({ xs, ys }) => {
-      const points = Array.from(xs, (x, i) => [this._axis.place(x), positive(ys[i]) ? ys[i] : null] as [number, number | null]);
-      const gaps = points.length > 1 ? breaks.map(at => [at, null] as [number, null]) : [];
-      const all = [...points, ...gaps].sort((a, b) => a[0] - b[0]);
-      return [all.map(([x]) => x), all.map(([, y]) => y)] as uPlot.AlignedData;
+      const places = Array.from(xs, x => this._axis.place(x));
+      const values = Array.from(ys, y => (positive(y) ? y : null));
+      const ordered = places.every((x, i) => !i || places[i - 1] <= x);
+      const inside = places.length > 1 ? breaks : [];
+      return (ordered && !inside.length ? [places, values] : interrupted(places, values, inside)) as uPlot.AlignedData;
     });
     return tables.length ? uPlot.join(tables) : [[]];
   }
@@ -265,6 +266,13 @@ export class Chart {
   private _at: number | null = null;
   private _due = 0;
   private _sizes: ResizeObserver;
+}
+
+/** The points of a line from left to right, with nothing at each of its breaks. */
+function interrupted(xs: number[], ys: (number | null)[], breaks: number[]): [number[], (number | null)[]] {
+  const points = [...xs.map((x, i) => [x, ys[i]] as const), ...breaks.map(at => [at, null] as const)];
+  points.sort((a, b) => a[0] - b[0]);
+  return [points.map(([x]) => x), points.map(([, y]) => y)];
 }
 
 /** The topmost mark says the unit; a logarithmic axis names powers of ten only. */

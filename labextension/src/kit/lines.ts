@@ -37,22 +37,24 @@ export function running({ xs, ys }: Line, cuts: readonly Cut[] = []): Points | n
   const reach = Math.max(4, Math.round(xs.length / 40));
   const stride = Math.max(1, Math.floor(xs.length / PLACES));
   const piece = pieces(xs, cuts);
+  const near = new Float64Array(2 * reach + 1); // numbers of one kind are put in order without a function of ours
   const trend: Points = { xs: [], ys: [] };
   for (let i = 0; i < xs.length; i = i === xs.length - 1 ? xs.length : Math.min(i + stride, xs.length - 1)) {
-    const near: number[] = [];
+    let count = 0;
     for (let k = Math.max(0, i - reach); k <= Math.min(xs.length - 1, i + reach); k++) {
-      piece[k] === piece[i] && Number.isFinite(ys[k]) && near.push(ys[k]);
+      if (piece[k] === piece[i] && Number.isFinite(ys[k])) {
+        near[count++] = ys[k];
+      }
     }
-    near.sort((a, b) => a - b);
     trend.xs.push(xs[i]);
-    trend.ys.push(near.length ? near[near.length >> 1] : NaN);
+    trend.ys.push(count ? near.subarray(0, count).sort()[count >> 1] : NaN);
   }
   return trend;
 }
 
 /** Which run of steps each point belongs to: the number of cuts before it. */
 function pieces(xs: ArrayLike<number>, cuts: readonly Cut[]): number[] {
-  return Array.from(xs, x => cuts.filter(cut => cut.end <= x).length);
+  return cuts.length ? Array.from(xs, x => cuts.filter(cut => cut.end <= x).length) : new Array(xs.length).fill(0);
 }
 
 /** An exponential moving average without the pull of its beginning; `weight` 0 leaves values as they are, below 1. */
@@ -69,16 +71,11 @@ export function smoothed(ys: ArrayLike<number>, weight: number): number[] {
 
 /** [low, high] of the vertical axis. Times start at zero, and one slow first step does not flatten the rest. */
 export function bounds(lines: readonly Line[], fromZero: boolean, log: boolean): [number, number] {
-  const all: number[] = [];
-  for (const { ys } of lines) {
-    for (let i = 0; i < ys.length; i++) {
-      Number.isFinite(ys[i]) && (!log || ys[i] > 0) && all.push(ys[i]);
-    }
-  }
+  const known = lines.flatMap(({ ys }) => Array.from(ys).filter(y => Number.isFinite(y) && (!log || y > 0)));
+  const all = Float64Array.from(known).sort();
   if (!all.length) {
     return log ? [0.1, 1] : [0, 1];
   }
-  all.sort((a, b) => a - b);
   const [low, high] = [all[0], all[all.length - 1]];
   if (log) {
     return [low / 1.2, high * 1.2];

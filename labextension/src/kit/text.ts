@@ -1,6 +1,7 @@
 /** Numbers, units and names as people read them: the only place where text is made of values. */
 
-export function format(value: number, digits = 3): string {
+/** `whole`: with the zeros at the end, as numbers below each other need them. */
+export function format(value: number, digits = 3, whole = false): string {
   if (!Number.isFinite(value)) {
     return '–';
   }
@@ -8,15 +9,28 @@ export function format(value: number, digits = 3): string {
   if (size !== 0 && (size < 1e-4 || size >= 1e7)) {
     return value.toExponential(1);
   }
-  return size >= 10 ** digits ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(digits)));
+  if (size >= 10 ** digits) {
+    return Math.round(value).toLocaleString('en');
+  }
+  const text = value.toPrecision(digits);
+  return whole && size && !text.includes('e') ? text : String(Number(text));
 }
 
 /** Milliseconds in the unit that reads best, as the report writes them: "870 µs", "9.8 ms", "1.25 s". */
 export function duration(milliseconds: number): string {
+  return timed(milliseconds, format);
+}
+
+/** The same with all of its digits, as numbers below each other need them: "9.80 ms". */
+export function exactly(milliseconds: number): string {
+  return timed(milliseconds, value => format(value, 3, true));
+}
+
+function timed(milliseconds: number, said: (value: number) => string): string {
   if (Math.abs(milliseconds) >= 1000) {
-    return `${format(milliseconds / 1000)} s`;
+    return `${said(milliseconds / 1000)} s`;
   }
-  return Math.abs(milliseconds) >= 1 || milliseconds === 0 ? `${format(milliseconds)} ms` : `${format(1000 * milliseconds)} µs`;
+  return Math.abs(milliseconds) >= 1 || milliseconds === 0 ? `${said(milliseconds)} ms` : `${said(1000 * milliseconds)} µs`;
 }
 
 /** "40 B", "31 kB", "1.2 GB". */

@@ -20,6 +20,7 @@ export interface Shown extends Frame {
 }
 
 const WORDS_FROM = 34; // pixels of a mark from which its name is written on it
+const LETTERS = 6; // of a name that is cut; fewer say nothing, and bars of one length would not all have them
 const HEADS = 60; // arrows up to which each has a point
 
 export function paint(pen: Pen, theme: Theme, width: number, height: number, shown: Shown): void {
@@ -133,8 +134,11 @@ function marks(pen: Pen, theme: Theme, shown: Shown, at: At): void {
 function name(pen: Pen, theme: Theme, text: string, x: number, row: { top: number; height: number }, wide: number): void {
   const ground = inkOf('work', theme);
   pen.fillStyle = contrast('#ffffff', ground) >= contrast('#000000', ground) ? '#ffffff' : '#000000';
-  const words = clipped(text.slice(text.lastIndexOf('/') + 1), wide - 8, one => pen.measureText(one).width);
-  words && pen.fillText(words, x + 4, row.top + row.height / 2 + 0.5);
+  const whole = text.slice(text.lastIndexOf('/') + 1);
+  const words = clipped(whole, wide - 8, one => pen.measureText(one).width);
+  if (words === whole || words.length >= LETTERS) {
+    pen.fillText(words, x + 4, row.top + row.height / 2 + 0.5);
+  }
 }
 
 /** What stands for many spans is the fainter the less of it is covered. */

@@ -1,6 +1,6 @@
 /** Which operations take the time, and what lies on which device. */
 import type { OperationsView } from '../contract';
-import { bytes, count, duration, format, shortDevice } from '../kit/text';
+import { bytes, count, exactly, format, shortDevice } from '../kit/text';
 import { Section } from '../kit/section';
 import { defineView } from '../kit/view';
 import type { Snapshot } from '../store';
@@ -27,8 +27,8 @@ export class OperationsSection extends Section {
             named(row.name, row.type),
             placed(row.device, row.color),
             row.runs.toLocaleString('en'),
-            duration(row.median),
-            duration(row.longest),
+            exactly(row.median),
+            exactly(row.longest),
             share(row.share)
           )
         )

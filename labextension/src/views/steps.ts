@@ -3,6 +3,7 @@ import type { TaskSteps } from '../contract';
 import { Chart } from '../kit/chart';
 import { HeatMap } from '../kit/heatmap';
 import { CROWDED } from '../kit/lines';
+import { arrange, Kept, say } from '../kit/keep';
 import { duration, jobOf, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
@@ -80,27 +81,17 @@ export class StepsSection extends Section {
   }
 
   private _showLegend(tasks: TaskSteps[], lost: Set<string>, named: string[]): void {
-    const hints = [tasks.some(task => task.steps.length >= CROWDED) ? 'thin: each step · bold: running median' : ''];
-    this._legend.replaceChildren(
-      ...tasks.map(task => {
-        const entry = document.createElement('li');
-        entry.title = task.task;
-        entry.classList.toggle('wb-mod-lost', lost.has(task.task));
-        entry.classList.toggle('wb-mod-slow', named.includes(task.task));
-        const key = document.createElement('i');
-        key.style.background = task.device_color;
-        const numbers = [`median ${duration(task.median)},`, `95 % below ${duration(task.p95)}`].map(textContent =>
-          Object.assign(document.createElement('span'), { textContent })
-        );
-        entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), ...numbers);
-        return entry;
-      }),
-      ...hints
-        .filter(Boolean)
-        .map(textContent => Object.assign(document.createElement('li'), { className: 'wb-Legend-hint', textContent }))
-    );
+    const entries = this._entries.of(tasks.map(task => task.task));
+    entries.forEach((entry, i) => entry.show(tasks[i], lost.has(tasks[i].task), named.includes(tasks[i].task)));
+    const crowded = tasks.some(task => task.steps.length >= CROWDED);
+    arrange(this._legend, [...entries.map(entry => entry.node), ...(crowded ? [this._hint] : [])]);
   }
 
+  private _entries = new Kept(() => new Entry());
+  private _hint = Object.assign(document.createElement('li'), {
+    className: 'wb-Legend-hint',
+    textContent: 'thin: each step · bold: running median'
+  });
   private _chart = new Chart({
     label: 'Work per task and step in milliseconds',
     across: 'seconds',
@@ -113,6 +104,30 @@ export class StepsSection extends Section {
   private _all = false;
   private _map = new HeatMap('Work of each task over the steps');
   private _legend = document.createElement('ul');
+}
+
+/** A task in the legend. */
+class Entry {
+  readonly node = document.createElement('li');
+
+  constructor() {
+    this.node.append(this._key, this._name, this._median, this._most);
+  }
+
+  show(task: TaskSteps, lost: boolean, named: boolean): void {
+    this.node.title = task.task;
+    this.node.classList.toggle('wb-mod-lost', lost);
+    this.node.classList.toggle('wb-mod-slow', named);
+    this._key.style.background = task.device_color;
+    say(this._name, shortTask(task.task));
+    say(this._median, `median ${duration(task.median)},`);
+    say(this._most, `95 % below ${duration(task.p95)}`);
+  }
+
+  private _key = document.createElement('i');
+  private _name = document.createElement('b');
+  private _median = document.createElement('span');
+  private _most = document.createElement('span');
 }
 
 function numbersOf(task: TaskSteps): string {

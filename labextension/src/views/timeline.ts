@@ -104,10 +104,13 @@ export class TimelineSection extends Section {
     const looked = this._board.looked();
     const words = looked ? ofTotals(view, totals(view, looked)) : '';
     const left = view.arrows_left_out ? ` ${view.arrows_left_out.toLocaleString('en')} shorter messages are not drawn.` : '';
+    const cut = view.spans_left_out
+      ? ` ${view.spans_left_out.toLocaleString('en')} older spans are not drawn: zoom in, or choose a newer step.`
+      : '';
     const { rows } = this._board;
     const more =
       rows < view.lane_count ? ` Rows ${view.first + 1}–${view.first + rows} of ${view.lane_count}; scroll for more.` : '';
-    this._sums.textContent = `${this._board.selection ? 'Selected' : 'In sight'}: ${words}.${left}${more}`;
+    this._sums.textContent = `${this._board.selection ? 'Selected' : 'In sight'}: ${words}.${left}${cut}${more}`;
     this._path.textContent = `Critical path, ${view.path}`;
   }
 

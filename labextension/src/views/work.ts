@@ -1,6 +1,7 @@
 /** Where a step of each task goes: work, transfer, input, waiting and for whom; what it costs the others. */
 import { Straggler, StragglerView } from '../contract';
-import { duration, format, shortTask } from '../kit/text';
+import { arrange, Kept, say } from '../kit/keep';
+import { duration, exactly, format, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
 import { defineView } from '../kit/view';
 import type { Snapshot } from '../store';
@@ -73,7 +74,12 @@ export class StragglerSection extends Section {
       ? rows
       : rows.filter((row, i) => rows.length <= ALL || i < SHOWN || named.includes(row.task) || this._lost.has(row.task));
     const most = Math.max(1e-9, ...rows.map(row => row.whole));
-    this._rows.replaceChildren(...kept.map(row => this._row(row, most, named.includes(row.task))));
+    const lines = this._lines.of(kept.map(row => row.task));
+    lines.forEach((line, i) => line.show(kept[i], most, named.includes(kept[i].task), this._lost.has(kept[i].task)));
+    arrange(
+      this._rows,
+      lines.map(line => line.node)
+    );
     const unseen = rows.length - kept.length + (this._view?.more ?? 0);
     this._more.hidden = rows.length <= ALL;
     this._more.textContent = this._all
@@ -83,41 +89,7 @@ export class StragglerSection extends Section {
       : `${unseen} more tasks keep pace`;
   }
 
-  private _row(row: Straggler, most: number, named: boolean): HTMLTableRowElement {
-    const line = document.createElement('tr');
-    const dead = this._lost.has(row.task);
-    line.className = dead ? 'wb-mod-lost' : named ? 'wb-mod-slow' : '';
-    const told = row.whole > 0; // of one that was lost before that nothing is known
-    line.title = row.why;
-    const task = document.createElement('th');
-    task.scope = 'row';
-    task.title = row.task;
-    task.textContent = `${shortTask(row.task)}${dead ? ' lost' : ''}`;
-    const bar = document.createElement('div');
-    bar.className = 'wb-Parts';
-    bar.setAttribute('role', 'img');
-    bar.setAttribute('aria-label', PARTS.map(([key, , words]) => `${words} ${duration(row[key])}`).join(', '));
-    for (const [key, name] of PARTS) {
-      const piece = part(name);
-      piece.style.width = `${((100 * row[key]) / most).toFixed(2)}%`;
-      bar.append(piece);
-    }
-    const where = document.createElement('td');
-    where.append(told ? bar : row.why);
-    const waiting = row.wait > 0.05 * row.whole;
-    const waits = cell(waiting ? row.waits_for : '–');
-    waits.className = waiting ? '' : 'wb-mod-none';
-    waiting && waits.append(Object.assign(document.createElement('span'), { textContent: ` ${duration(row.wait)}` }));
-    line.append(
-      task,
-      where,
-      cell(told ? duration(row.median_ms) : '–'),
-      waits,
-      cell(row.share >= WORTH ? `${format(100 * row.share, 2)} %` : '–')
-    );
-    return line;
-  }
-
+  private _lines = new Kept(() => new Line());
   private _rows = document.createElement('tbody');
   private _more = document.createElement('button');
   private _keys = document.createElement('ul');
@@ -126,14 +98,54 @@ export class StragglerSection extends Section {
   private _all = false;
 }
 
+/** The row of one task. */
+class Line {
+  readonly node = document.createElement('tr');
+
+  constructor() {
+    this._task.scope = 'row';
+    this._bar.className = 'wb-Parts';
+    this._bar.setAttribute('role', 'img');
+    this._bar.append(...this._pieces);
+    this._waits.append(this._whom, this._long);
+    this.node.append(this._task, this._where, this._works, this._waits, this._costs);
+  }
+
+  /** A step of `most` milliseconds is as wide as the bar; `named` by the verdict. */
+  show(row: Straggler, most: number, named: boolean, lost: boolean): void {
+    const told = row.whole > 0; // of one that was lost before that nothing is known
+    const waiting = row.wait > 0.05 * row.whole;
+    this.node.className = lost ? 'wb-mod-lost' : named ? 'wb-mod-slow' : '';
+    this.node.title = row.why;
+    this._task.title = row.task;
+    say(this._task, `${shortTask(row.task)}${lost ? ' lost' : ''}`);
+    told ? arrange(this._where, [this._bar]) : say(this._where, row.why);
+    this._bar.setAttribute('aria-label', PARTS.map(([key, , words]) => `${words} ${duration(row[key])}`).join(', '));
+    PARTS.forEach(([key], i) => {
+      this._pieces[i].style.width = `${((100 * row[key]) / most).toFixed(2)}%`;
+    });
+    say(this._works, told ? exactly(row.median_ms) : '–');
+    this._waits.className = waiting ? '' : 'wb-mod-none';
+    say(this._whom, waiting ? row.waits_for : '–');
+    say(this._long, waiting ? ` ${exactly(row.wait)}` : '');
+    say(this._costs, row.share >= WORTH ? `${format(100 * row.share, 2)} %` : '–');
+  }
+
+  private _task = document.createElement('th');
+  private _where = document.createElement('td');
+  private _bar = document.createElement('div');
+  private _pieces = PARTS.map(([, name]) => part(name));
+  private _works = document.createElement('td');
+  private _waits = document.createElement('td');
+  private _whom = document.createElement('bdi');
+  private _long = document.createElement('span');
+  private _costs = document.createElement('td');
+}
+
 function part(name: string): HTMLElement {
   const made = document.createElement('i');
   made.dataset.part = name;
   return made;
-}
-
-function cell(text: string): HTMLTableCellElement {
-  return Object.assign(document.createElement('td'), { textContent: text });
 }
 
 defineView({ id: 'work', title: 'Where a step goes', topic: 'work', wide: false, make: () => new StragglerSection() });

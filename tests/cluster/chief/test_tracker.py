@@ -5,6 +5,7 @@ import contextlib
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.cluster.wires import SESSION, Wire
@@ -31,20 +32,20 @@ class Scene:
         self.error: BaseException | None = None
         self.result: Any = None
 
-    def begin(self, limit: float | None = None) -> threading.Thread:
-        """Run a step on a thread of its own, as far as both tasks have it."""
+    def begin(self, limit: float | None = None, feeds: Any = None, tasks: int = 2) -> threading.Thread:
+        """Run a step on a thread of its own, as far as so many tasks have it."""
         arrived = threading.Semaphore(0)
         for wire in self.wires.values():
             wire._on_send = lambda message: arrived.release() if type(message) in (m.RunStep, m.Abort) else None
 
         def run() -> None:
             try:
-                self.result = self.tracker.run("h", None, {}, limit, False)
+                self.result = self.tracker.run("h", None, feeds or {}, limit, False)
             except errors.Error as error:
                 self.error = error
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
-        for _ in self.wires:
+        for _ in range(tasks):
             assert arrived.acquire(timeout=60)
         self.arrived = arrived
         return thread
@@ -197,7 +198,7 @@ def test_steps_that_end_while_another_begins_disturb_nobody():
             return int.__gt__(self, other)              # type: ignore[operator]
     for number in (1, 2, 3):
         tracker.pending[number] = tracker.step_type(number, "h", (A, B), 0)
-    tracker.post(tracker.step_type(Later(4), "h", (A, B), 0), scene.members, {})
+    tracker.post(tracker.step_type(Later(4), "h", (A, B), 0), scene.members, {}, {})
     for wire in scene.wires.values():
         (_, order), = wire.sent
         assert order.live == (1, 2, 3), "each was counted that ran when the counting began"
@@ -242,3 +243,50 @@ def test_a_step_that_is_tried_again_says_so():
     scene.tracker.run("h", None, {}, 60, False)
     assert [(order.driver, order.incarnation, order.sequence, order.live) for order in orders] == [
         ("worker 1", 5, 1, ()), ("", 0, 0, (1,)), ("worker 1", 5, 1, (1,)), ("", 0, 0, ())]
+
+
+def test_what_the_collector_tells_a_task_waits_for_no_lock():
+    """A finalizer runs in any thread at any moment: while that thread asks or tells the task something itself."""
+    scene = Scene()
+    member = next(iter(scene.members.values()))
+    wire, nested = member.connection, [m.Unregister(("second",))]
+    wire.sent.clear()
+    wire._on_send = lambda message: nested and member.post_soon(nested.pop(), -1)
+
+    def collect() -> None:
+        with member._lock:
+            member.post_soon(m.Unregister(("first",)), -1)
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert [message.handles for _, message in wire.sent] == [("first",), ("second",)]
+
+
+def test_the_next_order_is_the_last_one_with_a_new_number():
+    """But for what is not the same: steps in flight, feeds, what is recorded, whose try it is, the session."""
+    scene = Scene()
+    scene.tracker._journal.enabled = False
+    wire = scene.wires[A]
+    orders = [{}, {}, {A: {"0": np.float32(3)}}, {}]
+    for number, feeds in enumerate(orders, 1):
+        thread = scene.begin(feeds=feeds)
+        for each in scene.wires.values():
+            each.arrive(m.Done(0.1, []), number)
+        thread.join(60)
+    plain = m.RunStep("h", (), 0, {})
+    assert wire.sent == [(1, plain), (2, plain), (3, m.RunStep("h", (), 0, {"0": 3})), (4, plain)]
+    scene.tracker.pending[4] = scene.tracker.step_type(4, "h", (A, B), 0)
+    later = scene.tracker.step_type(5, "h", (A, B), 2)
+    scene.tracker.post(later, scene.members, {}, {})
+    del scene.tracker.pending[4]
+    later.trace = 2
+    scene.tracker.post(later, scene.members, {}, {})
+    later.sequence = 5
+    scene.tracker.post(later, scene.members, {}, {})
+    assert [message for _, message in wire.sent[4:]] == [
+        m.RunStep("h", (4,), 2, {}), m.RunStep("h", (), 2, {}), m.RunStep("h", (), 2, {}, "", 0, 5)]
+    scene.tracker.begin_anew(SESSION + 1, errors.UnavailableError("they are opened anew"))
+    later.sequence = later.trace = 0
+    scene.tracker.post(later, scene.members, {}, {})
+    assert wire.sessions == [SESSION] * 7 + [SESSION + 1]

@@ -105,3 +105,29 @@ def test_a_connection_that_ends_forgets_what_waits(who):
     with pytest.raises(errors.UnavailableError, match=r"^peer: the connection is closed"):
         scene.post(array)
     scene.end()
+
+
+class Collecting(bytes):
+    """A buffer; when its length is asked for, the collector calls somebody who sends on the same connection."""
+
+    calls: Any = None
+
+    def __len__(self) -> int:
+        calls, self.calls = self.calls, None
+        if calls is not None:
+            calls()
+        return super().__len__()
+
+
+def test_what_the_collector_sends_in_the_middle_of_a_frame_waits():
+    """A finalizer may run between two parts of a frame, in the thread that sends it; its own frame must not land there."""
+    ours, other = socket.socketpair(socket.AF_UNIX)
+    link = SocketConnection("peer", SESSION, None, ours, BufferPool())
+    said: list[bool] = []
+    middle = Collecting(b"middle ")
+    middle.calls = lambda: said.append(link.send([b"goodbye "], wait=False))
+    link.send([b"head ", middle, b"tail "])
+    assert link.send([b"goodbye "], wait=False) and said == [False]
+    assert other.recv(100) == b"head middle tail goodbye "
+    other.close()
+    link.close()

@@ -36,7 +36,7 @@ class Registered:
     tasks, home = (TASK,), ""
     device_types: dict[str, str] = {}      # noqa: RUF012
 
-    def register_all(self, handle: str, programs: Any, targets: Any, told: Any = None) -> None:
+    def register_all(self, handle: str, programs: Any, targets: Any, told: Any = None, relays: Any = None) -> None:
         self.program = programs[TASK]
 
     def unregister(self, handles: Any) -> None:

@@ -127,6 +127,16 @@ def test_bad_headers(changes, text):
         parse_header(header(**changes))
 
 
+def test_texts_that_many_spans_have_in_common_are_kept_once():
+    """Not their messages, which two have."""
+    rows = [["recv", "w:0", "/job:worker/task:1", "/job:worker/task:1/device:CPU:0", 3, 1.0, 2.0, step,
+             f"{step}|w:0|a|b|", 8, "late", "session_0_1", 1, 0.0, 0.0] for step in range(2)]
+    first, second = m.decode(control([0, 1.5, rows], m.SpanBatch)).spans
+    assert first == (*rows[0],) and second == (*rows[1],)
+    for name in ("kind", "name", "task", "device", "detail", "executable"):
+        assert getattr(first, name) is getattr(second, name), name
+
+
 def control(body, kind=m.RunStep, data=None):
     meta = msgpack.packb(body)
     return Frame(Header(kind.kind, 0, 7, 1, len(meta), 3, len(data or b"")), meta, data)
@@ -134,14 +144,14 @@ def control(body, kind=m.RunStep, data=None):
 
 def order(*fields, data=None):
     """As RunStep, which nobody tries again."""
-    return control([*fields, "", 0, 0], data=data)
+    return control([*fields, "", 0, 0, []], data=data)
 
 
 @pytest.mark.parametrize("frame, text", [
     (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 23"),
     (Frame(Header(6, 0, 7, 1, 3, 3, 0), b"\xc1\xff\x00", None), "RunStep: .* in a body of 3 bytes"),
-    (control({"handle": "h"}), "RunStep: body has dict fields, expected 7"),
-    (control(["h", 1]), "RunStep: body has 2 fields, expected 7"),
+    (control({"handle": "h"}), "RunStep: body has dict fields, expected 8"),
+    (control(["h", 1]), "RunStep: body has 2 fields, expected 8"),
     (order(17, [1], 0, []), "RunStep.handle: 17 is no text of at most 512 characters"),
     (order("h", [-1], 0, []), r"RunStep.live: \[-1\] is no list of integer between 0"),
     (order("h", [True], 0, []), r"RunStep.live: \[True\] is no list of integer"),

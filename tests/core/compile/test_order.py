@@ -83,7 +83,7 @@ def test_every_order_is_possible_and_needs_no_more_memory(recipe):
     assert sorted(names(found)) == sorted(names(before))
     done: set[Operation] = set()
     for op in found:
-        assert {t.op for t in op.inputs} | set(op.control_inputs) <= done
+        assert {t.op for t in op.inputs} | set(op.controls) <= done
         done.add(op)
     assert peak(found, program.fetches) <= peak(before, program.fetches)
     assert order(before, program.fetches) == found

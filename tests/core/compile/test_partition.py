@@ -72,7 +72,7 @@ def test_a_control_edge_crosses_as_a_token():
         other = wb.sqrt(x, name="other")
     parts = parts_of([later, other], feeds=[x])
     assert sends(parts) == [("^first", DEVICES[0], DEVICES[1])]
-    waits = {op.name: [c.type for c in op.control_inputs] for op in parts[1].program.graph.operations}
+    waits = {op.name: [c.type for c in op.controls] for op in parts[1].program.graph.operations}
     assert waits["later"] == waits["other"] == ["receive"]
     s = wb.Session(devices=2)
     s.run(v.initializer)

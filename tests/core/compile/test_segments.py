@@ -72,7 +72,7 @@ def check(cuts: list[Cut]) -> None:
         assert c.kind == "compute" or len(c.operations) == 1
         position = {op: i for i, op in enumerate(c.operations)}
         for op in c.operations:
-            before = [t.op for t in op.inputs if not is_back_edge(op, t)] + list(op.control_inputs)
+            before = [t.op for t in op.inputs if not is_back_edge(op, t)] + list(op.controls)
             for other in before:
                 if other in home:
                     assert home[other] < index or (home[other] == index and position[other] < position[op])

@@ -34,7 +34,7 @@ def foreign_input(p: Program) -> Program:
 
 
 def foreign_control(p: Program) -> Program:
-    p.graph.operations[2].control_inputs = (program().graph.operations[0],)
+    p.graph.operations[2].controls = (program().graph.operations[0],)
     return p
 
 
@@ -77,7 +77,7 @@ def test_broken_invariants_are_named_with_the_stage(spoil: Callable[[Program], P
 def test_a_cycle_is_found():
     p = program()
     _, y, z = p.graph.operations
-    y.control_inputs = (z,)
+    y.controls = (z,)
     with pytest.raises(errors.InvalidArgumentError) as error:
         verify(p, "cse")
     assert str(error.value) == ("graph: 'y' waits for itself; remove the cycle of data or control edges (loops are written "

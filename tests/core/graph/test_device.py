@@ -10,7 +10,7 @@ from workbench.core.graph.device import DeviceSpec, merge, parse
 @pytest.mark.parametrize(("text", "canonical"), [
     ("/job:worker/task:1/device:GPU:0", "/job:worker/task:1/device:GPU:0"), ("/cpu:0", "/device:CPU:0"), ("/gpu:*",
                                                                                                           "/device:GPU:*"),
-    ("/job:ps/replica:0/task:2", "/job:ps/task:2"), ("", ""), ("/device:cpu", "/device:CPU:*"), ("/GPU:3",
+    ("/task:2/replica:0/job:ps", "/job:ps/replica:0/task:2"), ("", ""), ("/device:cpu", "/device:CPU:*"), ("/GPU:3",
                                                                                                  "/device:GPU:3")])
 def test_names(text: str, canonical: str) -> None:
     assert str(parse(text)) == canonical and str(parse(canonical)) == canonical
@@ -30,7 +30,8 @@ def test_bad_names_show_the_form(text: str) -> None:
 
 @pytest.mark.parametrize(("outer", "inner", "result"), [
     ("/job:ps", "/task:1", "/job:ps/task:1"), ("/job:ps/gpu:1", "/job:worker", "/job:worker/device:GPU:1"),
-    ("/gpu:1", "/cpu", "/device:CPU:*"), ("/gpu:1", "/gpu:0", "/device:GPU:0"), ("", "/cpu:0", "/device:CPU:0")])
+    ("/gpu:1", "/cpu", "/device:CPU:*"), ("/gpu:1", "/gpu:0", "/device:GPU:0"), ("", "/cpu:0", "/device:CPU:0"),
+    ("/job:a/replica:0", "/task:1", "/job:a/replica:0/task:1"), ("/replica:0", "/replica:1", "/replica:1")])
 def test_merge(outer: str, inner: str, result: str) -> None:
     assert merge(outer, inner) == result
 
@@ -40,3 +41,4 @@ def test_accepts_and_conflict() -> None:
     assert parse("/job:worker").accepts(full) and parse("").accepts(full) and not parse("/task:2").accepts(full)
     assert parse("/job:a").conflict(parse("/job:b")) == "job" and parse("/job:a").conflict(parse("/gpu:0")) == ""
     assert parse("/cpu:0").conflict(parse("/gpu:0")) == "type"
+    assert parse("/job:worker/replica:1").accepts(full) and parse("/replica:0").conflict(parse("/replica:1")) == ""

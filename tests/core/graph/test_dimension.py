@@ -51,7 +51,7 @@ def test_merging():
 
 
 def test_shapes_of_dimensions():
-    assert Shape([SHAPE[0], SHAPE[1] * 2]).as_list() == [None, 56] and type(Shape([SHAPE[1]]).dims[0]) is int
+    assert Shape([SHAPE[0], SHAPE[1] * 2]).as_list() == [None, 56] and type(Shape([SHAPE[1]]).sizes[0]) is int
     assert [d.value for d in SHAPE] == [None, 28, 3]
 
 

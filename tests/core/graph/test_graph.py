@@ -92,7 +92,7 @@ def test_control_inputs_and_colocation(graph: Graph) -> None:
         c = ops.negative(b)
         with graph.control_dependencies(None):
             d = ops.negative(b)
-    assert c.op.control_inputs == (a.op, b.op) and d.op.control_inputs == () and c.op.colocation == {"a"}
+    assert c.op.controls == (a.op, b.op) and d.op.controls == () and d.op.control_inputs == [] and c.op.colocation == {"a"}
     with pytest.raises(errors.InvalidArgumentError, match=r"control_dependencies: 3 is no tensor or operation"), \
             graph.control_dependencies([3]):
         pass

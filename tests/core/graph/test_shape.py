@@ -24,7 +24,7 @@ def test_known_and_unknown() -> None:
 @pytest.mark.parametrize(("given", "dims"),
                          [(None, None), (3, (3,)), ([2, None], (2, None)), ((), ()), (Shape([4]), (4,))])
 def test_as_shape(given: Any, dims: Any) -> None:
-    assert as_shape(given).dims == dims
+    assert as_shape(given).sizes == dims
 
 
 def test_merge_and_common() -> None:

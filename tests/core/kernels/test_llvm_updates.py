@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import workbench.core.ops  # noqa: F401
 from tests.core.kernels.test_llvm_rows import rows
-from workbench.core.kernels import llvm_updates, load_libraries
+from workbench.core.kernels import llvm_updates, load_libraries, team
 from workbench.core.kernels.llvm_updates import FEWEST
 from workbench.core.state.variables import updates
 from workbench.settings import settings
@@ -102,6 +103,85 @@ def test_which_updates_are_compiled(monkeypatch):
     monkeypatch.setattr(settings, "libraries", ())
     applied("apply_adagrad", states(2, 40, 30), *inputs(rows(40, 30)), in_place=True)
     assert asked == ["adagrad"] * usable
+
+
+DENSE = {**RULES, "apply_gradient_descent": (1, lambda grad: (F(0.1), grad))}
+several = pytest.mark.skipif(team.runtime() is None or not llvm_updates.usable() or "llvm" not in settings.libraries,
+                             reason="no GNU OpenMP here, or no LLVM")
+
+
+def with_threads(threads: int, name: str, olds: list[Any], *inputs: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """New values by kernels that so many threads share, and by no others."""
+    with monkeypatch.context() as patch:
+        patch.setattr(team, "threads_now", lambda: threads)
+        patch.setattr(llvm_updates, "bind", None)
+        llvm_updates._kernel.cache_clear()
+        return applied(name, [old.copy() for old in olds], *inputs, in_place=True)
+
+
+@several
+@pytest.mark.parametrize("rule", DENSE)
+def test_however_many_threads_share_an_update_bits_are_the_same(rule, monkeypatch):
+    count, inputs = DENSE[rule]
+    olds, grad = states(count, 300_001), rows(300_001, seed=9)
+    wanted = by_numpy(rule.split()[0], olds, *inputs(grad), monkeypatch=monkeypatch)
+    for threads in (1, 2, 3):
+        for one, other in zip(with_threads(threads, rule.split()[0], olds, *inputs(grad), monkeypatch=monkeypatch), wanted):
+            np.testing.assert_array_equal(one, other)
+
+
+@several
+@pytest.mark.parametrize("known", [3, 40, 5000], ids=["fewer than parts", "often", "mostly once"])
+@pytest.mark.parametrize("rule", [rule for rule in DENSE if "adam" not in rule])
+def test_however_many_threads_share_the_rows_bits_are_the_same(rule, known, monkeypatch):
+    count, inputs = DENSE[rule]
+    olds, grad = states(count, 5003, 131), rows(2500, 131, seed=9)
+    places = np.random.default_rng(2).integers(0, known, 2500)
+    name = "descend_rows" if rule == "apply_gradient_descent" else f"{rule.split()[0]}_rows"
+    with monkeypatch.context() as patch:
+        patch.setattr(llvm_updates, "worth_sharing", lambda moved: False)
+        llvm_updates._kernel.cache_clear()
+        alone = applied(name, [old.copy() for old in olds], places, *inputs(grad), in_place=True)
+    for threads in (1, 2, 3, 7):
+        for one, other in zip(with_threads(threads, name, olds, places, *inputs(grad), monkeypatch=monkeypatch), alone):
+            np.testing.assert_array_equal(one, other)
+
+
+@several
+@pytest.mark.parametrize("places", [[0], [7, 3, 1999, 3, 0, 1001, 1000, 999, 3], range(1999, 5, -1)])
+def test_however_many_threads_share_a_table_bits_are_the_same(places, monkeypatch):
+    olds, inputs, named = states(3, 2000, 101), RULES["apply_adam"][1], np.array(places, np.int64)
+    grad = rows(len(named), 101, seed=9)
+    grad = grad if grad.size >= FEWEST else np.repeat(grad, 3, axis=0)
+    named = np.resize(named, len(grad))
+    whole = np.zeros((2000, 101), np.float32)
+    np.add.at(whole, named, grad)
+    wanted = by_numpy("apply_adam", olds, *inputs(whole), monkeypatch=monkeypatch)
+    for threads in (1, 2, 3):
+        for one, other in zip(with_threads(threads, "adam_table", olds, *inputs(grad), named, monkeypatch=monkeypatch), wanted):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_small_updates_stay_on_one_thread(monkeypatch):
+    """Also those that several variables make together, which one call of C runs."""
+    monkeypatch.setattr(llvm_updates, "shared_rows", None)
+    llvm_updates._kernel.cache_clear()
+    for rule, (count, inputs) in DENSE.items():
+        applied(rule.split()[0], states(count, 65536), *inputs(rows(65536)), in_place=True)
+    applied("apply_adagrad_rows", states(2, 5003, 131), np.arange(500), F(0.1), rows(500, 131), in_place=True)
+    applied("descend_rows", states(1, 5003, 131), np.arange(500), F(0.1), rows(500, 131), in_place=True)
+
+
+@several
+def test_threads_may_share_two_updates_of_one_size_at_the_same_time(monkeypatch):
+    inputs, grad = DENSE["apply_adam"][1], rows(300_001, seed=9)
+    wanted = [with_threads(2, "apply_adam", states(3, 300_001), *inputs(grad * i), monkeypatch=monkeypatch) for i in (1, 2)]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(20):
+            found = pool.map(lambda i: applied("apply_adam", states(3, 300_001), *inputs(grad * i), in_place=True), (1, 2))
+            for outs, others in zip(found, wanted):
+                for one, other in zip(outs, others):
+                    np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

@@ -12,10 +12,12 @@ import pytest
 
 from workbench.core.kernels import onednn, onednn_api, onednn_format
 from workbench.core.kernels.choice import Spec, selectors
+from workbench.core.kernels.llvm import usable
 from workbench.core.kernels.onednn_api import Api, load
 from workbench.core.kernels.onednn_format import any_format, contiguous, known, primitive
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.errors import InternalError, UnimplementedError
+from workbench.settings import settings
 
 pytestmark = pytest.mark.named
 
@@ -102,19 +104,57 @@ def test_reorder_without_a_layout_of_ours_is_refused() -> None:
         onednn.reorder(spec, spec)
 
 
-def test_static_arguments_are_bound_once_and_others_at_every_call(api: Api) -> None:
+def copy_of_four() -> onednn_format.Primitive:
+    """A primitive that copies four numbers."""
     shape = contiguous((4,), (0,))
     made = primitive("reorder", shape, shape)
     assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("libraries", [("onednn",), ("llvm", "onednn")])
+def test_arguments_are_found_where_they_are_at_every_call(api: Api, monkeypatch: pytest.MonkeyPatch,
+                                                          libraries: tuple[str, ...]) -> None:
+    monkeypatch.setattr(settings, "libraries", libraries)
+    made = copy_of_four()
     builder = Builder(1, 1)
     builder.step(made, {onednn_api.Argument.SOURCE: Place(0), onednn_api.Argument.OUTPUT: builder.output()})
-    first, second = np.arange(4, dtype=np.float32), np.arange(4, 8, dtype=np.float32)
-    fixed, moving = builder.program()((True, False)), builder.program()((False, False))
-    for kernel, seen in ((fixed, first), (moving, second)):
-        for source in (first, second):
-            out = np.zeros(4, np.float32)
-            kernel(source, out)
-        np.testing.assert_array_equal(out, seen)
+    kernel, spare = builder.program()((False, False)), np.empty(7, np.uint8)
+    for source in (np.arange(4, dtype=np.float32), np.arange(8, dtype=np.float32)[4:], np.arange(4, dtype=np.float32)):
+        out = np.zeros(4, np.float32)
+        kernel(source, out, spare)
+        np.testing.assert_array_equal(out, source)
+
+
+@pytest.mark.parametrize("libraries", [("onednn",), ("llvm", "onednn")])
+def test_primitives_of_a_kernel_run_in_a_row_until_one_fails(api: Api, monkeypatch: pytest.MonkeyPatch,
+                                                             libraries: tuple[str, ...]) -> None:
+    monkeypatch.setattr(settings, "libraries", libraries)
+    made = copy_of_four()
+    builder = Builder(1, 1)
+    between = builder.buffer(16)
+    builder.step(made, {onednn_api.Argument.SOURCE: Place(0), onednn_api.Argument.OUTPUT: between})
+    builder.step(made, {onednn_api.Argument.SOURCE: between})      # it has no output
+    builder.step(made, {onednn_api.Argument.SOURCE: between, onednn_api.Argument.OUTPUT: builder.output()})
+    kernel = builder.program()((False, False))
+    source, out, scratch = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), np.zeros(builder.scratch(), np.uint8)
+    for _ in range(2):
+        with pytest.raises(InternalError, match="dnnl_primitive_execute returned invalid_arguments, expected success"):
+            kernel(source, out, scratch)
+        np.testing.assert_array_equal(scratch[:16].view(np.float32), source)
+        assert not out.any()
+
+
+@pytest.mark.skipif(not usable(), reason="no LLVM here")
+@pytest.mark.parametrize("given", [1, "a list"])
+def test_what_is_no_array_is_refused(api: Api, monkeypatch: pytest.MonkeyPatch, given: object) -> None:
+    monkeypatch.setattr(settings, "libraries", ("llvm", "onednn"))
+    made = copy_of_four()
+    builder, source = Builder(1, 1), np.zeros(4, np.float32)
+    builder.step(made, {onednn_api.Argument.SOURCE: Place(0), onednn_api.Argument.OUTPUT: builder.output()})
+    kernel = builder.program()((False, False))
+    with pytest.raises(TypeError, match="primitives: it takes other arguments; pass NumPy arrays, no fewer than"):
+        kernel(*([source] if given == 1 else [source, [0.0] * 4]))
 
 
 def test_equal_descriptors_have_one_number(api: Api) -> None:

@@ -1,6 +1,7 @@
 """A library that loads but fails: the next library or the reference serves, says so once, and the results are right."""
 from __future__ import annotations
 
+import ctypes
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -43,7 +44,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     def fail(name: str, status: int, after: int = 0) -> None:
         stub = Failing(api.library, name, status, after)
         monkeypatch.setattr(api, "library", stub)
-        monkeypatch.setattr(api, "execute", stub.dnnl_primitive_execute)
+        called_from_c = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, ctypes.c_int, ctypes.c_void_p)
+        monkeypatch.setattr(api, "execute", called_from_c(stub.dnnl_primitive_execute))
     yield fail
 
 

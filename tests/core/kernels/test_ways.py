@@ -48,7 +48,7 @@ def ways(*ops: str) -> Any:
 def test_products(asked: list[str], request: pytest.FixtureRequest) -> None:
     for turn_a in (False, True):
         for turn_b in (False, True):
-            for shape in ((3, 5, 7), (17, 300, 41), (100, 784, 10), (300, 64, 520)):
+            for shape in ((3, 5, 7), (17, 300, 41), (100, 784, 10), (784, 100, 10), (300, 64, 520)):
                 cases.test_matmul(shape, turn_a, turn_b)
     cases.test_a_weight_that_many_products_read_may_lie_in_the_librarys_layout(False, None)
     cases.test_a_weight_that_many_products_read_may_lie_in_the_librarys_layout(True, None)
@@ -76,7 +76,7 @@ def test_products_added_to_a_matrix(asked: list[str], request: pytest.FixtureReq
 
 @ways("matmul_update")
 def test_products_that_update_a_weight(asked: list[str], request: pytest.FixtureRequest) -> None:
-    for shape in ((5, 3, 7), (784, 100, 10), (300, 16, 500), (9, 40, 300)):
+    for shape in ((5, 3, 7), (784, 100, 10), (300, 16, 500), (9, 40, 300), (2048, 9, 1024)):
         for sign in (-1.0, 1.0):
             cases.test_matmul_update(shape, sign, True)
             cases.test_matmul_update(shape, sign, False)

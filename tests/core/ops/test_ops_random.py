@@ -1,6 +1,9 @@
 """Random operations: repeatable from their seeds, independent of each other, distributed as they say."""
 from __future__ import annotations
 
+import tracemalloc
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -137,3 +140,19 @@ def test_candidates_with_repetition() -> None:
 def test_rounding_never_reaches_the_upper_bound(dtype: str) -> None:
     value = evaluate([ops.random_uniform([20_000], -2, 8, dtype, seed=3)])[0].astype(np.float64)
     assert value.min() >= -2 and value.max() < 8
+
+
+@pytest.mark.parametrize("draw", [lambda shape: ops.random_uniform(shape, -0.5, 2.0, seed=1),
+                                  lambda shape: ops.random_normal(shape, 1.0, 2.0, seed=1),
+                                  lambda shape: ops.truncated_normal(shape, 1.0, 2.0, seed=1)],
+                         ids=["uniform", "normal", "truncated normal"])
+def test_drawing_takes_little_more_memory_than_what_is_drawn(draw: Any) -> None:
+    """The initial value of a table may be as large as all else that a server holds."""
+    small, large = draw([2]), draw([1 << 21])
+    evaluate([small])
+    tracemalloc.start()
+    try:
+        value = evaluate([large])[0]
+        assert tracemalloc.get_traced_memory()[1] < 1.8 * value.nbytes      # of one drawn again: where they lie
+    finally:
+        tracemalloc.stop()

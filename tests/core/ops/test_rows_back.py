@@ -18,7 +18,7 @@ def slopes(row: Case, rows_of: object) -> list[object]:
     with Graph().as_default():
         tensors, feeds = inputs_of(row)
         made = [y for y in row.build(*tensors) if y.dtype.is_floating]
-        picked = [rows_of(y) for y in made if (y.shape.rank or 0) > 0 and y.shape.dims[0] != 0]      # type: ignore[operator]
+        picked = [rows_of(y) for y in made if (y.shape.rank or 0) > 0 and y.shape.sizes[0] != 0]      # type: ignore[operator]
         found = gradients(picked, sources(row, tensors)) if picked else []
         return evaluate([convert(g) for g in found if g is not None], feeds)
 

@@ -50,7 +50,7 @@ def edges(programs: Sequence[Program]) -> dict[Operation, list[Operation]]:
     """Before each operation of all shares: those that run first."""
     operations = [op for program in programs for op in program.graph.operations]
     sent = {ends(op): op for op in operations if op.kind == "send"}
-    return {op: [*(t.op for t in op.inputs), *op.control_inputs, *([sent[ends(op)]] if op.kind == "receive" else [])]
+    return {op: [*(t.op for t in op.inputs), *op.controls, *([sent[ends(op)]] if op.kind == "receive" else [])]
             for op in operations}
 
 
@@ -60,7 +60,7 @@ def ends(op: Operation) -> tuple[str, ...]:
 
 def held(programs: Sequence[Program]) -> int:
     """Operations that send and wait for a token."""
-    return sum(op.kind == "send" and any(c.kind == "receive" for c in op.control_inputs) for op in edges(programs))
+    return sum(op.kind == "send" and any(c.kind == "receive" for c in op.controls) for op in edges(programs))
 
 
 def most_unused(programs: Sequence[Program], least: int) -> int:
@@ -109,7 +109,7 @@ def test_what_does_not_depend_on_an_earlier_use_waits_for_none():
     with wb.device("/cpu:1"):
         other = wb.Variable(np.ones((SIDE, SIDE), np.float32), name="other")
     programs = hold(shares(x, wb.reduce_sum(wb.exp(other))), 2 * NBYTES, NBYTES)
-    waiting = {op.attrs["tensor"]: bool(op.control_inputs) for op in edges(programs)
+    waiting = {op.attrs["tensor"]: bool(op.controls) for op in edges(programs)
                if op.kind == "send" and not op.attrs["tensor"].startswith("^")}
     assert sum(waiting.values()) == LAYERS - 2
     assert [wait for tensor, wait in waiting.items() if "other" in tensor] == [False]

@@ -172,7 +172,7 @@ def test_prune_makes_shapes_concrete_from_the_feeds(graph):
     x = wb.placeholder("float32", [None, 3])
     y = wb.matmul(x, x, transpose_b=True)
     p = prune(graph, [y], [], {x: Shape((5, 3))})
-    assert y.shape.dims == (None, None) and p.fetches[0].shape.static == (5, 5)
+    assert y.shape.sizes == (None, None) and p.fetches[0].shape.static == (5, 5)
 
 
 def test_fold_computes_constants_and_known_shapes():
@@ -391,3 +391,15 @@ def test_fuse_stays_on_one_device():
         np.testing.assert_allclose(two.run(b, {x: data}), expected, rtol=1e-4)
         with pytest.raises(wb.errors.PlacementError):
             one.run(b, {x: data})
+
+
+@pytest.mark.parametrize("build_", [lambda x, ones: x + (ones - ones), lambda x, ones: x * ones, lambda x, ones: x / ones,
+                                    lambda x, ones: (ones - ones) + x, lambda x, ones: x ** ones])
+def test_what_has_an_unknown_rank_may_be_made_larger_by_ones(build_):
+    """A scalar that came through a condition was taken for the whole vector: a loss counted one weight instead of two."""
+    with wb.Graph().as_default(), wb.Session() as session:
+        fed = wb.placeholder("float32", None)
+        x = wb.cond(wb.equal(wb.rank(fed), 1), lambda: wb.reduce_sum(fed), lambda: fed)
+        x.set_shape(None)
+        counted = wb.reduce_sum(wb.cast(wb.not_equal(build_(x, wb.ones([3])), 0.0), "float32"))
+        assert session.run([counted, counted + 1.0], {fed: 2.0}) == [3.0, 4.0]

@@ -52,7 +52,7 @@ def test_updates_of_one_optimizer_are_one_operation_with_the_same_values(name):
 def test_its_members_are_named():
     step = wb.train.GradientDescentOptimizer(0.1).apply_gradients(some())
     made, = (op for op in joined(step).graph.operations if op.kind == "apply_together")
-    assert made.attrs["names"] == tuple(op.name for op in step.control_inputs)
+    assert made.attrs["names"] == tuple(op.name for op in step.controls)
     with Session() as session:
         assert any(row.members == made.attrs["names"] for row in session.explain(step).rows)
 

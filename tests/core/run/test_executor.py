@@ -39,7 +39,7 @@ class Machine:
         self.options.append({**options, "inputs": inputs, "after": after})
         return name
 
-    def executor(self) -> Executor:
+    def nodes(self) -> list[Node]:
         feeds: list[list[tuple[int, int, int]]] = [[] for _ in self.names]
         for index, options in enumerate(self.options):
             for slot, item in enumerate(options["inputs"]):
@@ -47,10 +47,12 @@ class Machine:
                 feeds[self.names.index(name)].append((port, index, slot))
             for name in options["after"]:
                 feeds[self.names.index(name)].append((-1, index, -1))
-        nodes = [Node(i, self.names[i], len(o["inputs"]), len(o["after"]), tuple(feeds[i]),
-                      **{k: v for k, v in o.items() if k not in ("inputs", "after")})
-                 for i, o in enumerate(self.options)]
-        return Executor(nodes)
+        return [Node(i, self.names[i], len(o["inputs"]), len(o["after"]), tuple(feeds[i]),
+                     **{k: v for k, v in o.items() if k not in ("inputs", "after")})
+                for i, o in enumerate(self.options)]
+
+    def executor(self) -> Executor:
+        return Executor(self.nodes())
 
 
 class Drive:

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -259,4 +260,23 @@ def test_without_anybody_who_serves_a_visit_does_all_work():
     hands.visit(lambda count: [hands.give(work) for _ in range(count)], 50)
     for _ in range(50):
         assert done.acquire(timeout=PATIENCE)
+    crew.close()
+
+
+def test_a_crew_ends_in_its_time_however_many_threads_do_not():
+    """Each may be in a kernel that does not return; their times do not add up."""
+    crew, goes_on, inside = Crew(), threading.Event(), threading.Semaphore(0)
+
+    def work() -> None:
+        inside.release()
+        goes_on.wait(PATIENCE)
+    for _ in range(16):
+        crew.start(work)
+    for _ in range(16):
+        assert inside.acquire(timeout=PATIENCE)
+    began = time.monotonic()
+    crew.close(0.25)
+    took = time.monotonic() - began
+    goes_on.set()
+    assert 0.25 <= took < 2
     crew.close()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -74,3 +75,25 @@ def test_other_errors_are_not_taken_for_a_stop():
     failed = errors.InvalidArgumentError("no")
     assert gate.ended(failed) is failed and gate.stopped
     gate.resume()
+
+
+def test_while_a_run_is_held_the_status_says_paused_whoever_speaks():
+    """A step that was under way when Pause came says afterwards that it runs; the panel offered Pause again, and no Resume."""
+    journal = Journal(capacity=1)
+    gate = Gate(journal)
+    journal.set_status(state="running")
+    gate.pause()
+    gate.say(state="running", step=7)
+    assert journal.status.state == "paused"
+    journal.set_status(state="running")      # by somebody who asked the gate before it was shut
+    held = threading.Thread(target=gate.enter, daemon=True)
+    held.start()
+    until = time.monotonic() + 30
+    while journal.status.state != "paused" and time.monotonic() < until:
+        held.join(0.01)
+    assert journal.status.state == "paused" and held.is_alive()
+    gate.resume()
+    held.join(30)
+    assert not held.is_alive() and journal.status.state == "running"
+    gate.say(state="ready")
+    assert journal.status.state == "ready"

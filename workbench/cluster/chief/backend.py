@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from workbench import errors
+from workbench.cluster.chief import relays
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import Memory, type_of
@@ -25,7 +26,7 @@ class Tasks(Protocol):
     home: str
     device_types: dict[str, str]
 
-    def register_all(self, handle: str, programs: Any, targets: Any, *, told: Told) -> None: ...
+    def register_all(self, handle: str, programs: Any, targets: Any, *, told: Told, relays: Any) -> None: ...
     def unregister(self, handles: Any) -> None: ...
     def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool, deadline: float | None) -> dict[str, list[Any]]: ...
 
@@ -59,7 +60,7 @@ class ClusterBackend:
                          [(p.device, programs[task_of(p.device)]) for p in parts])
         self._registered.add(runner)      # first: tasks that did register must forget it when another refuses
         if programs:
-            self.cluster.register_all(name, programs, targets, told=told)
+            self.cluster.register_all(name, programs, targets, told=told, relays=relays.choose(parts))
         return runner
 
     def memory(self, device: str) -> Memory | None:

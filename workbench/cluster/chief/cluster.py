@@ -17,6 +17,7 @@ from workbench import errors
 from workbench.cluster.chief.backend import ClusterBackend
 from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.places import DaskWorkers, Place
+from workbench.cluster.chief.relays import reached
 from workbench.cluster.chief.steps import Tries, deferred_interrupt
 from workbench.cluster.chief.tracker import EPOCH, Tracker
 from workbench.cluster.link.admission import KEY_BYTES
@@ -248,10 +249,14 @@ class Cluster:
         self.register_all(handle, {task: program}, {task: tuple(targets)})
 
     def register_all(self, handle: str, programs: Mapping[str, bytes], targets: Mapping[str, Iterable[str]],
-                     timeout: float = 300.0, told: Told = lambda done, of: None) -> None:
+                     timeout: float = 300.0, told: Told = lambda done, of: None,
+                     relays: Mapping[str, str] | None = None) -> None:
         """Register one partition per task, all at once; `targets` are the tasks each of them sends to. `told` hears how many
-        have compiled theirs."""
+        have compiled theirs. `relays` says which task passes steps on to another, that has no feeds and no fetches."""
+        if relays:
+            targets = reached(targets, relays)
         self._send_programs(handle, programs, targets, timeout, told)
+        self._tracker.relay(handle, relays or {})
         kept_programs, kept_targets = self._programs.setdefault(handle, ({}, {}))
         kept_programs.update(programs)
         kept_targets.update(targets)

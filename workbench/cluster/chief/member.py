@@ -61,6 +61,7 @@ class Member:
         self._requests: dict[int, _Request] = {}
         self._lock = threading.Lock()
         self._backlog: deque[tuple[m.Message, int]] = deque()
+        self._posting = threading.Lock()           # nobody waits for it, see post_backlog
         self._clocks: deque[tuple[float, float]] = deque(maxlen=16)      # (error bound, offset), seconds
         connection.start(self._on_frame, self._on_close, group)
         self.tell("joined")
@@ -87,9 +88,18 @@ class Member:
             self.post_backlog()
 
     def post_backlog(self) -> None:
-        with self._lock:
-            while self._backlog and self.post(*self._backlog[0], wait=False):
-                self._backlog.popleft()
+        """Send what waits, as far as there is room; at once if another does it, who looks again before it goes.
+
+        NOTE: the collector calls this in the middle of anything, of this function too; so no lock is waited for.
+        """
+        while self._backlog and self._posting.acquire(blocking=False):
+            try:
+                while self._backlog:
+                    if not self.post(*self._backlog[0], wait=False):
+                        return
+                    self._backlog.popleft()
+            finally:
+                self._posting.release()
 
     def deliver(self, until: float) -> bool:
         """Send what `post_soon` left behind: is all of it out by `until`, a time of the monotonic clock?"""

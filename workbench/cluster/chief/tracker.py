@@ -1,6 +1,7 @@
 """The steps in flight of one cluster: begun on their tasks, answered, ended everywhere when one part fails."""
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import logging
@@ -14,6 +15,7 @@ from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.steps import PendingStep, Tries, deferred_interrupt
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.wire import messages as m
+from workbench.cluster.wire.frames import renumbered
 from workbench.core.trace import Journal
 from workbench.viz.palette import short_task
 
@@ -41,6 +43,9 @@ class Tracker:
     def __init__(self, session: int, members: Mapping[str, Member], heartbeat: float, journal: Journal) -> None:
         self.members, self.heartbeat, self.closed = members, heartbeat, False
         self.handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
+        self._relays: dict[str, dict[str, tuple[str, ...]]] = {}      # handle -> task -> those it passes steps on to
+        self._orders: dict[str, dict[tuple[int, tuple[str, ...]], bytes]] = {}      # handle -> frames that come again
+        self._leaving: set[str] = set()                         # handles to be forgotten when no step of them is in flight
         self._unready: set[str] = set()                         # handles that the tasks opened last do not have yet
         self.pending: dict[int, PendingStep] = {}
         self.session = session
@@ -59,10 +64,23 @@ class Tracker:
         self.handles.setdefault(handle, {}).update(dict.fromkeys(tasks))
         self._unready.discard(handle)
 
+    def relay(self, handle: str, relays: Mapping[str, str]) -> None:
+        """Steps of `handle` reach each task in `relays` through the one that is named there."""
+        found: dict[str, tuple[str, ...]] = {}
+        for task, relay in relays.items():
+            found[relay] = (*found.get(relay, ()), task)
+        if found:
+            self._relays[handle] = found
+
     def remove(self, handles: Iterable[str]) -> None:
         """Forget handles, here and on their tasks; steps in flight go on. Never blocks, for collectors call it."""
         by_task: dict[str, list[str]] = {}
         for handle in handles:
+            if handle in self._relays and any(step.handle == handle for step in list(self.pending.values())):
+                self._leaving.add(handle)                       # it would overtake a step that is passed on
+                continue
+            self._relays.pop(handle, None)
+            self._orders.pop(handle, None)
             self._recorded.pop(handle, None)
             self._unready.discard(handle)
             for task in self.handles.pop(handle, {}):
@@ -118,11 +136,12 @@ class Tracker:
                     self._retried[tries.sequence] = None
             members = self.members_of(handle)       # NOTE: only now, so that what is lost or closed from here on fails it
             self._journal.tellers[teller] = time.perf_counter(), functools.partial(_tell, pending, members)
+            relays = self._relays.get(handle, {}) if limit is None else {}      # else it must be known who is late
             if feeds:
                 with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
-                    self.post(pending, members, feeds)
+                    self.post(pending, members, feeds, relays)
             else:
-                self.post(pending, members, {})
+                self.post(pending, members, {}, relays)
             if not pending.wait(limit):
                 self._blame_late(pending, members, limit or 0.0)
             pending.wait_for_cause(_CAUSE_SECONDS)
@@ -140,6 +159,9 @@ class Tracker:
         finally:
             self.pending.pop(number, None)
             self._journal.tellers.pop(teller, None)
+            if handle in self._leaving:
+                self._leaving.discard(handle)
+                self.remove((handle,))
 
     def trace_level(self, handle: str, timed: bool) -> int:
         """Fast steps are sampled, or their spans would flood us; one that takes long is recorded anyhow."""
@@ -162,27 +184,43 @@ class Tracker:
                                       "again when the cluster has recovered")
         return {task: self.member(task) for task in tasks}
 
-    def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds) -> None:
-        """Send the step to its tasks."""
+    def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds,
+             relays: Mapping[str, tuple[str, ...]]) -> None:
+        """Send the step to its tasks, but to those in `relays` through others."""
         with self._numbering:
             live = tuple(number for number in {**self.pending, **self._retried} if number < pending.step)
         for task in feeds:
             if task not in members:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
                                                   f"{', '.join(members)}; feed one of these")
-        order = functools.partial(m.RunStep, pending.handle, live, pending.trace)
-        if pending.sequence:
-            order = functools.partial(order, driver=self.driver, incarnation=self.incarnation, sequence=pending.sequence)
-        plain = m.encode(order({}), self.session, EPOCH, pending.step)
+        passed = {task for others in relays.values() for task in others if task not in feeds}
         for task, member in members.items():
-            fed = feeds.get(task)
+            if task in passed:
+                continue
+            others = relays.get(task, ())
+            if feeds and others:
+                others = tuple(other for other in others if other in passed)
             try:
-                member.connection.send(plain if not fed else m.encode(
-                    order(dict(fed)), self.session, EPOCH, pending.step))
+                member.connection.send(self._order(pending, live, feeds.get(task), others))
             except errors.UnavailableError as error:
                 self.on_lost(member, error)
                 pending.fail(member.lost or error)              # it may be lost since before this step began
                 pending.over_at(task)
+
+    def _order(self, pending: PendingStep, live: tuple[int, ...], fed: Mapping[str, Any] | None, relay: tuple[str, ...]
+               ) -> list[Any]:
+        """The frame for a task. Where one step follows the other and nothing is fed it is the last one's with a new number."""
+        plain, key = not (live or fed or pending.sequence), (pending.trace, relay)
+        kept = self._orders.get(pending.handle, {}) if plain else {}
+        if key in kept:
+            return [renumbered(kept[key], pending.step)]
+        order = m.RunStep(pending.handle, live, pending.trace, dict(fed or {}), relay=relay)
+        if pending.sequence:
+            order = dataclasses.replace(order, driver=self.driver, incarnation=self.incarnation, sequence=pending.sequence)
+        frame = m.encode(order, self.session, EPOCH, pending.step)
+        if plain:
+            self._orders.setdefault(pending.handle, {})[key] = frame[0]
+        return frame
 
     def _blame_late(self, pending: PendingStep, members: Mapping[str, Member], limit: float) -> None:
         late = ", ".join(f"{task} at {members[task].address}" for task in sorted(pending.missing))
@@ -213,6 +251,8 @@ class Tracker:
             return                                              # nobody waits for its end any more
         if isinstance(message, m.Done):
             member.record(message.seconds)
+            for task, seconds in message.others.items():
+                self._done_elsewhere(pending, task, seconds)
             pending.done(member.task, message.fetches)
         elif isinstance(message, m.Failed):
             error = errors.by_name(message.error, message.message)
@@ -224,6 +264,13 @@ class Tracker:
                 pending.over_at(member.task)
         else:
             pending.over_at(member.task)
+
+    def _done_elsewhere(self, pending: PendingStep, task: str, seconds: float) -> None:
+        """A task has said where it heard of the step that it is done."""
+        member = self.members.get(task)
+        if member is not None:
+            member.record(seconds)
+            pending.done(task, [])
 
     def on_link_lost(self, member: Member, peer: str, why: str) -> None:
         """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""
@@ -262,6 +309,7 @@ class Tracker:
             for task in list(pending.missing):
                 pending.over_at(task)
         self.session = session
+        self._orders.clear()
 
     def close(self) -> None:
         """No step begins any more; those in flight end with CancelledError."""

@@ -111,11 +111,12 @@ class CommConnection(Connection):
         if self.closed:
             raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
         frame = b"".join(buffers)
-        with self._room:
-            if self._unsent > LIMIT and not wait:
+        if self._unsent > LIMIT:
+            if not wait:
                 return False
+            release_receiver()                           # NOTE: not under the lock, which the comm's loop takes
+        with self._room:
             if self._unsent > LIMIT:
-                release_receiver()
                 self._room.wait_for(lambda: self._unsent <= LIMIT or self.closed)
             self._unsent += len(frame)
         self._call(self._outgoing.put_nowait, frame)

@@ -253,7 +253,8 @@ class SocketConnection(Connection):
         if start > self._end:
             return None
         header = parse_header(self._scratch, self._begin)
-        self._check(header)
+        if header.session != self.session:
+            self._check(header)
         middle = start + header.meta
         end = middle + header.data
         if end > self._end:
@@ -282,7 +283,10 @@ class SocketConnection(Connection):
         return not self._poll.poll(_CALM_MILLISECONDS)
 
     def _receive_available(self) -> int:
-        self._make_room(self._wanted)
+        if self._begin == self._end:
+            self._begin = self._end = 0
+        if self._begin + self._wanted > len(self._scratch):
+            self._make_room(self._wanted)
         got = self._receive(self._view[self._end:], _WITHOUT_WAITING)
         self._end += got
         return got

@@ -92,23 +92,25 @@ class ReceiverGroup:
         self._ready[0] = (connection, False)
         # NOTE: after a hand-over inside the handler the queue belongs to the new leader, so nothing follows here.
         more = connection.take_turn(self, fresh)
-        if self.leadership.mine and more is not True:
+        if more is not True and self.leadership.mine:
             self._ready.popleft()
         return True
 
     def _await_some(self) -> bool:
         assert self._epoll is not None
-        with self._lock:
-            if self._closing and not self._connections:
-                self.leadership.end()
-                self._release()
-                return False
+        if self._closing:
+            with self._lock:
+                if not self._connections:
+                    self.leadership.end()
+                    self._release()
+                    return False
         for number, _ in self._epoll.poll():
-            if number == self._wake:
+            connection = self._connections.get(number)
+            if connection is not None:
+                self._ready.append((connection, True))
+            elif number == self._wake:
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._wake)
-            elif number in self._connections:
-                self._ready.append((self._connections[number], True))
         return True
 
     def _release(self) -> None:

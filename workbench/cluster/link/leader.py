@@ -3,10 +3,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any, Protocol
 
-__all__ = ["Leadership", "receiving", "release_receiver"]
+__all__ = ["Leadership", "keep", "receiving", "release_receiver"]
 
 _current = threading.local()
+
+
+class Keeper(Protocol):
+    """Who sends what was kept; it raises nothing when it cannot."""
+
+    def let_go(self, target: str, frames: list[Any]) -> None: ...
+
+
+def keep(owner: Keeper, target: str, frame: Any) -> bool:
+    """Keep a frame until this thread has handled what it received, or hands over before, so that all for one peer goes out as
+    one; False, and nothing is kept, on threads that do not receive."""
+    kept: dict[tuple[Keeper, str], list[Any]] | None = getattr(_current, "kept", None)
+    if kept is None:
+        return False
+    kept.setdefault((owner, target), []).append(frame)
+    return True
+
+
+def _let_go() -> None:
+    kept: dict[tuple[Keeper, str], list[Any]] = getattr(_current, "kept", None) or {}
+    while kept:
+        owner, target = next(iter(kept))
+        owner.let_go(target, kept.pop((owner, target)))
+
+
+def _resign() -> None:
+    """The calling thread receives no more."""
+    _let_go()
+    _current.leadership = _current.kept = None
 
 
 def release_receiver() -> None:
@@ -52,7 +82,7 @@ class Leadership:
         return getattr(_current, "leadership", None) is self
 
     def hand_over(self) -> None:
-        _current.leadership = None
+        _resign()
         with self._changed:
             if self._parked:
                 self._parked -= 1
@@ -62,13 +92,14 @@ class Leadership:
         self.start()
 
     def _run(self) -> None:
-        _current.leadership = self
+        _current.leadership, _current.kept = self, {}
         while self._turn():
+            _let_go()
             if getattr(_current, "leadership", None) is not self:
                 if not self._park():
                     return
-                _current.leadership = self
-        _current.leadership = None
+                _current.leadership, _current.kept = self, {}
+        _resign()
 
     def _park(self) -> bool:
         """Wait to become the leader again; False when this thread should end."""
@@ -92,7 +123,7 @@ class Leadership:
     def end(self) -> None:
         """Nobody is needed any more: parked threads end, and who calls this on the receiving thread hands over no more."""
         if self.mine:
-            _current.leadership = None
+            _resign()
         with self._changed:
             self._over = True
             self._changed.notify_all()

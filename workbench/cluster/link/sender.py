@@ -60,6 +60,8 @@ class Sender:
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
         if wait:
             buffers = self._lent(buffers) or buffers
+        elif self._lock._is_owned():      # type: ignore[attr-defined]      # as conditions ask their locks
+            return False                                 # the collector calls, in the middle of a frame of this thread
         try:
             if not self._lock.acquire(blocking=False):
                 if not wait:

@@ -17,6 +17,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.link import admission
+from workbench.cluster.link.aside import aside
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.comm import CommConnection
 from workbench.cluster.link.connection import Connection, SocketConnection
@@ -219,7 +220,7 @@ class Acceptor:
     """Answers upgrade requests inside a Dask worker and hands finished connections to `accept`.
 
     `admit(hello)` raises an `errors.Error` for sessions and tasks that are not here, and otherwise gives the key that the
-    caller has to prove, or None for a chief, who brings one.
+    caller has to prove, or None for a chief, who brings one. `accept` runs beside the loop, for it may wait for a task.
     """
 
     admit: Callable[[Hello], bytes | None]
@@ -240,7 +241,7 @@ class Acceptor:
             return Status.dont_reply
         connection = await self._upgrade(comm, caller, link, part)
         if connection is not None:
-            self.accept(caller, connection)
+            await aside(self.accept, caller, connection)
             if isinstance(connection, CommConnection):
                 await connection.ended()
         return Status.dont_reply

@@ -20,10 +20,10 @@ from workbench.core.graph.serial import load
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.crew import Crew, Hands, core_count
 from workbench.core.run.driver import StepRun, run_error
-from workbench.core.run.executor import Node
 from workbench.core.run.nodes import nodes_of
 from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.run.straight import Nodes
 from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.container import Container
 from workbench.core.state.retries import Ledger, Try, TryOf
@@ -40,7 +40,7 @@ Cancel = Callable[[errors.Error], None]
 @dataclass
 class _Prepared:
     plan: Plan
-    nodes: list[Node]
+    nodes: Nodes
     pool: InstancePool
     light: bool
     contexts: bool

@@ -50,7 +50,7 @@ class Engine(Protocol):
         """Forget the state in `containers`; "" means what is in none, None all there is."""
 
     def facts(self) -> dict[str, Any]:
-        """What people may want to know of its state."""
+        """What people may want to know of its state. Takes no lock: event loops ask, and people whose steps hang."""
 
     def close(self) -> None:
         """Release threads and memory; no call follows."""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from typing import Any
@@ -11,6 +12,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from workbench import errors
 from workbench.cluster.link import upgrade
 from workbench.cluster.link.admission import KEY_BYTES
+from workbench.cluster.link.aside import aside
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.upgrade import Acceptor, Hello
@@ -18,6 +20,7 @@ from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.task.turns import turns
+from workbench.core.run.frames import guard_profilers
 from workbench.core.state.container import Container
 
 __all__ = ["TaskHost", "WorkbenchWorker"]
@@ -25,6 +28,7 @@ __all__ = ["TaskHost", "WorkbenchWorker"]
 logger = logging.getLogger("workbench")
 
 _TICK = 1.0                  # seconds between two looks at tasks whose chief may be gone
+_GOODBYE = 10.0              # seconds that tasks may take to end when their worker stops
 
 
 class WorkbenchWorker(WorkerPlugin):
@@ -35,17 +39,20 @@ class WorkbenchWorker(WorkerPlugin):
     host: TaskHost | None = None
 
     def setup(self, worker: Any) -> None:
+        guard_profilers()
         define_engine("graph", GraphEngine)
         self.host = TaskHost(worker)
         worker.handlers[upgrade.OP] = self.host.acceptor.handle
         worker.handlers["wb_status"] = self.host.status
 
-    def teardown(self, worker: Any) -> None:
-        if self.host is not None:
-            self.host.close(_why(worker))
-            self.host = None
+    async def teardown(self, worker: Any) -> None:
         for name in (upgrade.OP, "wb_status"):
             worker.handlers.pop(name, None)
+        host, self.host = self.host, None
+        if host is not None:
+            ending = aside(host.close, _why(worker))
+            with contextlib.suppress(TimeoutError):      # a chief that does not read, a kernel that does not return
+                await asyncio.wait_for(ending, _GOODBYE)
 
 
 def _why(worker: Any) -> str:
@@ -59,7 +66,8 @@ def _why(worker: Any) -> str:
 class TaskHost:
     """The tasks of one worker process, by session and name.
 
-    Each has variables of its own, unless the process has a `container` for all.
+    Each has variables of its own, unless the process has a `container` for all. What runs on the worker's event loop takes
+    no lock that a task or a step may hold: Dask's heartbeats, and so the worker's life, depend on that loop.
     """
 
     container: Container | None = None
@@ -70,7 +78,7 @@ class TaskHost:
         self._lock = threading.Lock()
         self.pool = BufferPool()
         self.tasks: dict[tuple[int, str], Task] = {}
-        self._ticking = False
+        self._ticking = self._over = False
         self.acceptor = Acceptor(self._admit, self._accept, self.pool)
 
     def _admit(self, hello: Hello) -> bytes | None:
@@ -105,12 +113,16 @@ class TaskHost:
         task = Task(hello.task, hello.session, connection, self._dial, self._forget, self._key(hello), self.container,
                     self._end_others)
         with self._lock:
-            if not self.tasks:
-                turns.shorten()
-            self.tasks[key] = task
-            idle, self._ticking = not self._ticking, True
-        if idle:
-            self._loop.call_later(_TICK, self._tick)
+            over = self._over
+            if not over:
+                if not self.tasks:
+                    turns.shorten()
+                self.tasks[key] = task
+        if over:
+            connection.close()
+            return
+        with contextlib.suppress(RuntimeError):          # the loop is over, and so is the worker
+            self._loop.call_soon_threadsafe(self._watch)
         task.start()
 
     def _dial(self, task: Task, target: str, address: str) -> Connection:
@@ -121,15 +133,15 @@ class TaskHost:
 
     def _forget(self, task: Task) -> None:
         with self._lock:
-            known = self.tasks.pop((task.session, task.name), None)
-            if known is not None and not self.tasks:
-                self.pool.clear()
+            last = self.tasks.pop((task.session, task.name), None) is not None and not self.tasks
+            if last:
                 turns.restore()
+        if last:
+            self.pool.clear()
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         """Dask handler: what this worker hosts."""
-        with self._lock:
-            tasks = list(self.tasks.values())
+        tasks = list(self.tasks.values())
         return {"hosted": len(tasks), "tasks": [{k: str(v) for k, v in task.facts().items()} for task in tasks]}
 
     def wait_for_end(self, session: int, task: str) -> None:
@@ -144,19 +156,26 @@ class TaskHost:
             if other is not task:
                 other.leave("the chief goes on from a checkpoint, and sessions begin anew with it")
 
+    def _watch(self) -> None:
+        """On the worker's loop: there are tasks."""
+        if not self._ticking:
+            self._ticking = True
+            self._loop.call_later(_TICK, self._tick)
+
     def _tick(self) -> None:
         """Once a second on the worker's loop, as long as there are tasks."""
-        with self._lock:
-            tasks = list(self.tasks.values())
-            self._ticking = bool(tasks)
+        tasks = list(self.tasks.values())
+        self._ticking = bool(tasks)
         for task in tasks:
             if not task.tick(_TICK):
                 logger.error("workbench: %s heard nothing from its chief for too long; it ends", task.name)
-                self._loop.run_in_executor(None, task.close)
+                aside(task.close)
         if tasks:
             self._loop.call_later(_TICK, self._tick)
 
     def close(self, why: str) -> None:
-        """End all tasks, whose chiefs hear why."""
+        """End all tasks, whose chiefs hear why; none comes any more. Not for an event loop: it may wait."""
+        with self._lock:
+            self._over = True
         for task in list(self.tasks.values()):
             task.leave(why)

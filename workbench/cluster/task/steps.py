@@ -24,6 +24,7 @@ class Active(NamedTuple):
     started: float
     handle: str
     trace: int
+    relay: str = ""            # the task that passed it on, which wants to know when it is done
 
 
 class Broken(NamedTuple):
@@ -174,9 +175,8 @@ class Steps:
             return list(self._tables)
 
     def facts(self) -> dict[str, Any]:
-        """For people and for leak checks."""
-        with self._lock:
-            waiting = [key for table in self._tables.values() for key in table.pending]
-            return {"active": sorted(self._active), "aborting": sorted(self._aborting), "waiting": waiting,
-                    "early": sum(self._waiting.values()),
-                    "tables": len(self._tables), "remembered": len(self._finished)}
+        """For people and for leak checks. No lock: whoever asks why all hangs must not hang, too (see `pending`)."""
+        waiting = [key for table in list(self._tables.values()) for key in table.pending]
+        return {"active": sorted(self._active), "aborting": sorted(self._aborting), "waiting": waiting,
+                "early": sum(list(self._waiting.values())),
+                "tables": len(self._tables), "remembered": len(self._finished)}

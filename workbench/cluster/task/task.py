@@ -7,8 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,11 @@ import numpy as np
 from workbench import errors
 from workbench.cluster.link.connection import Connection, release_receiver
 from workbench.cluster.link.group import ReceiverGroup
-from workbench.cluster.task.engines import LONG, SPANS, Engine, Result, TaskContext, make_engine
+from workbench.cluster.task.account import Account
+from workbench.cluster.task.engines import SPANS, Engine, Result, TaskContext, make_engine
 from workbench.cluster.task.failures import clipped, failed, text_of, traced
+from workbench.cluster.task.links import Links
+from workbench.cluster.task.relays import Relays
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Frame, decode_tensor, encode_tensor
@@ -25,16 +27,12 @@ from workbench.core.names import split_key, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
 from workbench.core.state.retries import TryOf
-from workbench.core.trace import Journal, Span
 
 __all__ = ["Task"]
 
 logger = logging.getLogger("workbench")
 
-_BATCH = 4000          # spans per message
-_DIALS = 32            # connections that are made at the same time
 _GOODBYE = 1.0         # seconds to wait for receiver threads
-_LONG_STEP = 0.02      # seconds from which a step is recorded even if it was not chosen
 
 
 class Task:
@@ -52,20 +50,20 @@ class Task:
         self.control = control
         self.tasks: dict[str, str] = {}
         self.unix, self.timeout = True, 10.0
-        self.journal = Journal()
         self._dial, self._forget, self._container, self._end_others = dial, forget, container, end_others
         self._engine: Engine | None = None
         self._epoch = 0
         self._lock = threading.Lock()
-        self._ship_lock = threading.Lock()
-        self._dialling: dict[str, threading.Lock] = {}     # target -> held while a connection to it is made
         self.steps = Steps()
+        self._account = Account(name, self.steps, lambda message: self._reply(message, -1))
+        self.journal = self._account.journal
+        self._relays = Relays(name, self._tell, self._reply)
         self._parties: dict[str, frozenset[str]] = {}      # handle -> tasks that have a part in its steps
         self._registering: dict[str, bool] = {}            # handle -> is it still wanted
-        self._links: dict[str, Connection] = {}            # we send on these
+        self._links = Links(self._connect, self._lost, lambda: self._closed)      # we send on these
         self._inbound: list[Connection] = []               # we receive on these
         self._group = ReceiverGroup(f"{name}")
-        self._silence, self._unheard, self._pieces, self._cursor = 0.0, 0.0, 0, 0
+        self._silence, self._unheard, self._pieces = 0.0, 0.0, 0
         self._closed, self.over = False, threading.Event()
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
             m.RunStep: self._run, m.Abort: self._abort, m.RegisterPartition: self._register, m.ClockProbe: self._probe,
@@ -121,7 +119,7 @@ class Task:
         try:
             self._ready_engine().register(message.handle, message.program)
             self._parties[message.handle] = frozenset(message.parties)
-            self._link_all(message.targets)
+            self._links.make_all(message.targets)
         finally:
             if not self._registering.pop(message.handle):
                 self._forget_handle(message.handle)
@@ -157,43 +155,37 @@ class Task:
         doing = self.steps.doing(received)
         self._reply(m.ClockReply(message.sent, received, time.perf_counter(), doing), number)
         release_receiver()                                     # packing spans must not delay the next step
-        self.ship_spans()
-
-    def ship_spans(self) -> None:
-        """Send what the journal gained since the last time, and until when that is all."""
-        with self._ship_lock:                                  # whoever asks to flush waits for spans on their way
-            told, (self._cursor, lost, spans) = self.steps.told(time.perf_counter()), self.journal.spans_since(self._cursor)
-            for start in range(0, len(spans) or 1, _BATCH):
-                until = told if start + _BATCH >= len(spans) else 0.0
-                self._reply(m.SpanBatch(lost, until, tuple(spans[start:start + _BATCH])), -1)
-                lost = 0
+        self._account.ship()
 
     def _status(self, number: int, message: m.StatusRequest) -> None:
         if message.flush:
             release_receiver()
-            self.ship_spans()
+            self._account.ship()
         self._reply(m.Status({name: clipped(str(value)) for name, value in self.facts().items()}), number)
 
     def facts(self) -> dict[str, Any]:
-        """What this task holds, for people and for leak checks."""
+        """What this task holds, for people and for leak checks; from any thread, also while the task's locks are held."""
         held = self._engine.facts() if self._engine is not None else {}
-        with self._lock:
-            return {"task": self.name, "session": f"{self.session:016x}", "pid": os.getpid(), **self.steps.facts(), **held,
-                    "links": sorted(self._links), "inbound": sorted(c.peer for c in self._inbound),
-                    "threads": threading.active_count()}
+        return {"task": self.name, "session": f"{self.session:016x}", "pid": os.getpid(), **self.steps.facts(), **held,
+                "links": sorted(link.peer for link in self._links.values()),
+                "inbound": sorted(c.peer for c in list(self._inbound)), "relayed": self._relays.known(),
+                "threads": threading.active_count()}
 
     # steps
-    def _run(self, step: int, message: m.RunStep) -> None:
+    def _run(self, step: int, message: m.RunStep, relay: str = "") -> None:
+        """`relay` is the task that passed the step on, where the order is not the chief's own."""
         engine = self._ready_engine()
         if self.steps.begun(step):                              # the same order twice is one order
             return
-        table = self.steps.begin(step, message.live, Active(time.perf_counter(), message.handle, message.trace))
+        table = self.steps.begin(step, message.live, Active(time.perf_counter(), message.handle, message.trace, relay))
         if table is None:                                      # whoever aborted it does not listen any more
             self._reply(failed(errors.AbortedError(f"step {step}: it was over at {self.name} before it began; run it again "
                                                     "with a new number")), step)
             return
         done = functools.partial(self._done, step)
         try:
+            if message.relay:
+                self._relays.begin(step, message)
             send = functools.partial(self._send, step, table, message.trace >= SPANS)
             of = TryOf(message.driver, message.incarnation, message.sequence, message.live) if message.sequence else None
             engine.run(message.handle, step, message.feeds, send, table, done, message.trace, of)
@@ -209,14 +201,12 @@ class Task:
             self._reply(m.Ended(), step)
         if active is None:
             return
-        ended = time.perf_counter()
-        seconds = ended - active.started
-        if active.trace >= SPANS or (active.trace == LONG and seconds > _LONG_STEP):
-            failure = type(result).__name__ if isinstance(result, BaseException) else ""
-            self.journal.span(Span("step", _session_of(active.handle), self.name, f"{self.name}/device:CPU:0", 0,
-                                   active.started, ended, step, detail=failure, executable=active.handle))
+        seconds = self._account.ended(step, active, result if isinstance(result, BaseException) else None)
         if isinstance(result, BaseException):
+            self._relays.drop(step)
             self._reply(failed(result), step)
+        elif active.relay or step in self._relays:
+            self._relays.ended(step, active.relay, seconds, result)
         else:
             self._reply_fetches(step, seconds, result)
         if table is not None:
@@ -238,6 +228,7 @@ class Task:
     def _break(self, step: int, error: errors.Error, awaited: bool = False) -> Broken:
         """End a step from outside. Its kernels go on until the engine says `done`; if the chief waits for that
         (`awaited`) it is told then."""
+        self._relays.drop(step)
         broken = self.steps.abort(step, awaited)
         if broken.table is not None:
             broken.table.abort(error)
@@ -253,27 +244,24 @@ class Task:
         if target == self.name:
             table.send(key, value if kept or not isinstance(value, np.ndarray) else value.copy(), dead)
             return
-        link = self._links.get(target) or self._link(target)
         started = time.perf_counter()
-        buffers = encode_tensor(key, None if dead else value, dead, self.session, self._epoch, step)
-        try:
-            link.post(buffers, value if kept else None)
-        except errors.UnavailableError as error:
-            self._drop_link(link)
-            self._lost(target, error)
-            raise
+        self._links.post(target, encode_tensor(key, None if dead else value, dead, self.session, self._epoch, step),
+                         value if kept else None)
         if recorded:
-            active = self.steps.active().get(step)
-            self.journal.span(Span("send", sent.tensor, self.name, sent.source, threading.get_ident(), started,
-                                   time.perf_counter(), step, key, getattr(value, "nbytes", 0), "",
-                                   active.handle if active else ""))
+            self._account.sent(step, sent, key, started, getattr(value, "nbytes", 0))
+
+    def _tell(self, tasks: Sequence[str], message: m.Message, step: int) -> None:
+        """Say something of a step to other tasks."""
+        buffers = m.encode(message, self.session, self._epoch, step)
+        for task in tasks:
+            self._links.post(task, buffers)
 
     def on_tensor(self, connection: Connection, frame: Frame) -> None:
         """A frame on a connection from another task."""
         header = frame.header
         if header.kind != TENSOR:
-            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected {TENSOR}, a "
-                                       "tensor; the stream is damaged or the peer has another version")
+            self._on_relayed(connection.peer, frame)
+            return
         (key, value, dead), step = decode_tensor(frame), header.step
         nbytes = header.meta + header.data
         table = self.steps.table(step, connection.peer, nbytes) if header.epoch == self._epoch else None
@@ -286,41 +274,36 @@ class Task:
                 logger.exception("workbench: %s failed in step %d", self.name, step)
             self._fail(step, error)
 
+    def _on_relayed(self, peer: str, frame: Frame) -> None:
+        """A step that another task passes on, or the word of one to which this passed it on."""
+        header = frame.header
+        if header.kind not in (m.RunStep.kind, m.Done.kind):
+            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {peer}, expected {TENSOR}, a "
+                                       "tensor; the stream is damaged or the peer has another version")
+        message = m.decode(frame)
+        if header.epoch != self._epoch:
+            return
+        if isinstance(message, m.Done):
+            self._relays.through(header.step, peer, message.seconds)
+            return
+        try:
+            self._run(header.step, message, peer)      # type: ignore[arg-type]
+        except Exception as error:
+            self._reply(failed(error), header.step)
+
     def _fail(self, step: int, error: Exception) -> None:
         shown = error if isinstance(error, errors.Error) else errors.InternalError(f"{type(error).__name__}: {error}")
         if self._break(step, shown).active:
             self._reply(failed(error, over=False), step)
 
     # connections
-    def _link_all(self, targets: Iterable[str]) -> None:
-        """Connect to all at once: of many peers that do not answer each would take its time."""
-        missing = [target for target in targets if target not in self._links]
-        with ThreadPoolExecutor(min(len(missing), _DIALS) or 1, "workbench-dial") as dials:
-            for dialled in [dials.submit(self._link, target) for target in missing]:
-                dialled.result()
-
-    def _link(self, target: str) -> Connection:
-        release_receiver()
-        with self._lock:
-            dialling = self._dialling.setdefault(target, threading.Lock())
-        with dialling:
-            link = self._links.get(target)
-            if link is None:
-                if target not in self.tasks:
-                    raise errors.NotFoundError(f"{self.name}: there is no task {target}, only {', '.join(self.tasks)}; check "
-                                               "the device name")
-                link = self._dial(self, target, self.tasks[target])
-                link.start(self._unexpected, self._on_link_closed, self._group)
-                self._links[target] = link
-                if self._closed:                               # meanwhile; close() may have looked before
-                    link.close()
+    def _connect(self, target: str) -> Connection:
+        if target not in self.tasks:
+            raise errors.NotFoundError(f"{self.name}: there is no task {target}, only {', '.join(self.tasks)}; check "
+                                       "the device name")
+        link = self._dial(self, target, self.tasks[target])
+        link.start(self._unexpected, self._on_link_closed, self._group)
         return link
-
-    def _drop_link(self, link: Connection) -> None:
-        """Forget a connection that ended, so that the next send makes a new one."""
-        with self._lock:
-            if self._links.get(link.peer) is link:
-                del self._links[link.peer]
 
     def add_inbound(self, connection: Connection) -> None:
         with self._lock:
@@ -334,7 +317,7 @@ class Task:
         raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is damaged")
 
     def _on_link_closed(self, connection: Connection, error: BaseException | None) -> None:
-        self._drop_link(connection)
+        self._links.drop(connection)
         if error is not None and not self._closed:
             self._lost(connection.peer, error)
 
@@ -393,8 +376,3 @@ class Task:
             connection.join(max(0.0, until - time.monotonic()))
         self._group.close()
         self.control.close()                                   # last: the chief takes it as the sign that all is gone
-
-
-def _session_of(handle: str) -> str:
-    """Sessions number their executables: "session_0_3" is the fourth of "session_0"."""
-    return handle.rpartition("_")[0] or handle

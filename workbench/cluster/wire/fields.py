@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -12,7 +13,7 @@ from workbench.cluster.wire.frames import MAX_RANK, array_from, describe, paddin
 from workbench.core.trace import Span
 
 __all__ = ["Array", "Arrays", "Blob", "Codec", "Flag", "Number", "Numbers", "Payload", "Real", "Sequence", "Spans", "Table",
-           "Text", "Texts"]
+           "Text", "Texts", "Times"]
 
 
 @dataclass(slots=True)
@@ -155,6 +156,17 @@ class Table(Text):
         return value
 
 
+class Times(Real):
+    """A dict from string to seconds."""
+
+    _name = Text(512)
+
+    def unpack(self, value: Any, payload: Payload, where: str) -> dict[str, float]:
+        if type(value) is not dict or not all(self._name.accepts(k) and self.accepts(v) for k, v in value.items()):
+            raise _wrong(where, value, f"table from {self._name.wanted} to {self.wanted}")
+        return value
+
+
 class Array(Codec):
     """One array or None; its memory travels beside the body."""
 
@@ -213,10 +225,11 @@ class Sequence(Codec):
 
 
 class Spans(Codec):
-    """A tuple of trace spans, each field checked against the record's own type."""
+    """A tuple of trace spans, each field checked against the record's own type. What many have in common is kept once."""
 
     wanted = "trace span"
     _types = tuple(get_type_hints(Span).values())
+    _texts = tuple(map(Span._fields.index, ("kind", "name", "task", "device", "detail", "executable")))  # not its message
 
     def pack(self, value: Any, payload: Payload, where: str) -> Any:
         return value
@@ -224,8 +237,10 @@ class Spans(Codec):
     def unpack(self, value: Any, payload: Payload, where: str) -> tuple[Span, ...]:
         if type(value) is not list:
             raise _wrong(where, value, f"list of {self.wanted}s")
-        types = self._types
+        types, texts = self._types, self._texts
         for row in value:
             if type(row) is not list or (*map(type, row),) != types:
                 raise _wrong(where, row, self.wanted)
+            for place in texts:
+                row[place] = intern(row[place])
         return tuple(map(Span._make, value))

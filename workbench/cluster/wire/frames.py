@@ -12,12 +12,15 @@ from workbench import errors
 
 __all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "MAX_PROGRAM", "PROGRAM", "SHARED", "TENSOR",
            "VERSION",
-           "Frame", "Header", "array_from", "decode_tensor", "describe", "encode_tensor", "padding", "parse_header"]
+           "Frame", "Header", "array_from", "decode_tensor", "describe", "encode_tensor", "padding", "parse_header",
+           "renumbered"]
 
 MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<4sBBHQIIqQ")
 """magic, version, kind, flags, session, epoch, meta bytes, step, data bytes: 40 bytes, little endian."""
+_STEP: Final = struct.Struct("<q")
+_STEP_AT: Final = struct.calcsize("<4sBBHQII")
 MAX_META: Final = 16 << 20
 MAX_PROGRAM: Final = 256 << 20
 """What a body may have: little, for an unpacked one takes many times its bytes; only the one with a program is large."""
@@ -82,6 +85,11 @@ def _refuse(fields: tuple[Any, ...]) -> NoReturn:
     if meta > most:
         raise errors.DataLossError(f"frame: meta is {meta} bytes, at most {most} are allowed; the stream is damaged")
     raise errors.DataLossError(f"frame: data is {data} bytes, at most {MAX_DATA} are allowed; the stream is damaged")
+
+
+def renumbered(frame: bytes, step: int) -> bytes:
+    """The same frame of another step."""
+    return frame[:_STEP_AT] + _STEP.pack(step) + frame[_STEP_AT + _STEP.size:]
 
 
 def padding(nbytes: int) -> int:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, get_type_hints
 
 import msgpack
@@ -21,6 +21,7 @@ from workbench.cluster.wire.fields import (
     Table,
     Text,
     Texts,
+    Times,
 )
 from workbench.cluster.wire.frames import HEADER, MAGIC, PROGRAM, TENSOR, VERSION, Frame, decode_tensor, encode_tensor
 
@@ -114,6 +115,7 @@ class RunStep(Message):
 
     `trace` says what of it is recorded (`engines.SILENT` and so on), the same on all tasks, so that sends meet receives.
     One that may be tried again says whose it is: of a driver in one life of its process, by the number of its first try.
+    Whoever gets it passes it on to the tasks in `relay`, which say there, and not to the chief, that they are done.
     """
 
     kind = 6
@@ -124,15 +126,18 @@ class RunStep(Message):
     driver: Name = ""
     incarnation: Count = 0
     sequence: Count = 0
+    relay: Annotated[tuple[str, ...], Texts(512)] = ()
 
 
 @dataclass(frozen=True)
 class Done(Message):
-    """Task -> chief: the step's fetches, and how long the task took in seconds."""
+    """Task -> chief: the step's fetches, and how long the task took in seconds; the same of the tasks that it passed the step
+    on to, which have none to give. Task -> task: as much, to the one that passed it on."""
 
     kind = 7
     seconds: Seconds
     fetches: ArrayList
+    others: Annotated[dict[str, float], Times()] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _STEERING = frozenset({"switch", "merge", "enter", "exit", "next_iteration"})
 
 @dataclass(frozen=True)
 class Budgeted:
-    """A device's program within `budget` bytes: `peak` is what its arena takes, `before` what it took before `again`
+    """A device's program within `budget` bytes: `peak` is what its values take, `before` what they took before `again`
     operations were computed a second time."""
 
     program: Program
@@ -34,7 +34,7 @@ class Budgeted:
 
 def within(program: Program, budget: int, measure: Callable[[Program], int], holders: Callable[[Program], str],
            device: str = "") -> Budgeted:
-    """`program`, or the cheapest of its forms found that computes again what `measure`, the bytes of a form's arena, asks for.
+    """`program`, or the cheapest of its forms found that computes again what `measure`, the bytes of a form's values, asks for.
 
     The forward pass is cut into groups, a new one whenever more than a number of bytes wait for gradients, and what a group
     computes is computed again for the first gradient that reads it, from what it reads of other groups (Chen et al. 2016,
@@ -58,9 +58,9 @@ def within(program: Program, budget: int, measure: Callable[[Program], int], hol
         if needed < least:
             least, smallest = needed, found
     raise errors.ResourceExhaustedError(
-        f"Session: memory_budget is {budget} bytes but the step needs {least} on {device or 'its device'}, {before} where "
-        f"nothing is computed again; the largest buffers of the {least} are {holders(smallest)}; give it {least} or more, make "
-        "batches smaller, or fetch less at once")
+        f"Session: memory_budget is {budget} bytes but the step needs {least} on {device or 'its device'}, "
+        f"{least - budget} more, and {before} where nothing is computed again; the largest buffers of the "
+        f"{least} are {holders(smallest)}; give it {least} or more, make batches smaller, or fetch less at once")
 
 
 def _estimate(program: Program) -> int:

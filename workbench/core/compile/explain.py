@@ -55,8 +55,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Usage:
-    """Bytes of one device's plan. `busiest` are alive at once; `arena` holds them, gaps included; `unshared` is what
-    buffers would take that each had memory of their own. Of the busiest `waiting` are results of the forward pass that
+    """Bytes of one device's plan. `busiest` are alive at once: in the `arena`, gaps included, or `outside` it, in arrays that
+    kernels return or that are fetched, counted when these are most; `unshared` is what values would take that each had memory
+    of their own. Of the busiest `waiting` are results of the forward pass that
     gradients read: what computing them again can save at most."""
 
     device: str
@@ -67,6 +68,13 @@ class Usage:
     variables: int
     largest: tuple[tuple[str, int], ...]      # values alive at the busiest moment
     waiting: int
+    outside: int = 0
+    swapped: int = 0      # written to disk in each step, and read back
+
+    @property
+    def step(self) -> int:
+        """What the values of a step take."""
+        return self.arena + self.outside
 
 
 def explain_plan(plan: Plan, device: str = "") -> list[Row]:
@@ -150,12 +158,14 @@ def _row(op: Operation, device: str, library: str, kernel: str, why: dict[Operat
 
 def usage(plan: Plan, device: str = "") -> Usage:
     """What the plan takes of a device's memory."""
-    blocks = plan.liveness.blocks()
+    outside = plan.liveness.outside.blocks()
+    blocks = [*plan.liveness.blocks(), *outside]
     alive = _busiest(blocks)
     largest = sorted(((plan.values[b.key].name, b.nbytes) for b in alive), key=lambda pair: -pair[1])[:_SHOWN]
     constants = sum(v.spec.nbytes for v in plan.values if isinstance(v, Constant | Packed) and v.dtype != object)
     return Usage(device, plan.arena_bytes, sum(b.nbytes for b in alive), sum(b.nbytes for b in blocks), constants,
-                 _variable_bytes(plan.program), tuple(largest), _waiting(plan, alive))
+                 _variable_bytes(plan.program), tuple(largest), _waiting(plan, alive), sum(b.nbytes for b in _busiest(outside)),
+                 _swapped(plan))
 
 
 def needs(plan: Plan) -> str:
@@ -169,6 +179,11 @@ def needs(plan: Plan) -> str:
 def holders(found: Usage) -> str:
     """The largest of the buffers that are alive at the busiest moment, with their bytes."""
     return ", ".join(f"{name} of {nbytes} bytes" for name, nbytes in found.largest[:3])
+
+
+def _swapped(plan: Plan) -> int:
+    moved = [op.inputs[0] for op in plan.program.graph.operations if op.kind == "swap_out"]
+    return sum((t.shape.num_elements() or 0) * t.dtype.size for t in moved)
 
 
 def _waiting(plan: Plan, alive: Iterable[MemoryBlock]) -> int:

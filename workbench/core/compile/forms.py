@@ -170,7 +170,7 @@ class Reference(Instruction):
     def given(self, names: Names) -> list[str]:
         """The arguments; what ends in a list, or is kept by the operation, is copied as ownership demands."""
         d = self.op.definition
-        rule = ownership.kept if d.keeps_inputs else ownership.in_list if any(
+        rule = ownership.kept if d.keeps_inputs else ownership.in_list if d.keeps is None and any(
             t.dtype is variant for t in self.op.outputs) else None
         return [f"{names.symbol(v)}.copy()" if rule is not None and rule(v) else names.symbol(v) for v in self.inputs]
 

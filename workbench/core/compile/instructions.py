@@ -242,7 +242,7 @@ class _Scope:
 def _constant(scope: _Scope, op: Operation) -> None:
     array = op.attrs["value"]
     # a constant that has to wait for something is made by a line, so that its readers wait for the same
-    if op.control_inputs and op.outputs[0] in scope.escaping:
+    if op.controls and op.outputs[0] in scope.escaping:
         scope.call(forms.Reference, op)
         return
     scope.bind(op, [scope.selector.add(Constant, op.outputs[0].name, array.dtype, array.shape, data=array)])

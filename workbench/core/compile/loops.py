@@ -76,7 +76,7 @@ def _paths(program: Program, outputs: dict[Operation, Path]) -> dict[Operation, 
     """The frame each operation runs in; enters `outputs`, the frame its outputs are in."""
     inside: dict[Operation, Path] = {}
     for op in topological(program.graph.operations):
-        before = [t.op for t in op.inputs if not is_back_edge(op, t)] + list(op.control_inputs)
+        before = [t.op for t in op.inputs if not is_back_edge(op, t)] + list(op.controls)
         inside[op] = max((outputs[b] for b in before), key=len, default=())
         outputs[op] = inside[op]
         if op.kind == "enter":
@@ -90,7 +90,7 @@ def _receivers(program: Program, placement: Mapping[str, str], paths: Mapping[Op
     """(device, frame) for everything that crosses devices inside a frame, and for the frames around these."""
     found = set()
     for op in program.graph.operations:
-        before = [t.op for t in op.inputs if not ambient(t.op)] + list(op.control_inputs)
+        before = [t.op for t in op.inputs if not ambient(t.op)] + list(op.controls)
         for other in before:
             if placement[other.name] != placement[op.name] and other.kind != "argument":
                 path = paths[other]

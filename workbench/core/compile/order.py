@@ -166,7 +166,7 @@ def _edges(given: list[Operation], memory: _Memory) -> Edges:
     before: Edges = {}
     for op in given:
         reads = [t.op for t in op.inputs if not is_back_edge(op, t)]
-        before[op] = dict.fromkeys([b for b in (*reads, *op.control_inputs) if b in inside])
+        before[op] = dict.fromkeys([b for b in (*reads, *op.controls) if b in inside])
     _keep_state(given, memory, before)
     return before
 

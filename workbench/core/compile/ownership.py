@@ -75,7 +75,7 @@ def fit_all(op: Operation, checks: Sequence[Callable[[Any], Any]]) -> Callable[[
 
 
 def _compatible(declared: Shape, shape: tuple[int, ...]) -> bool:
-    dims = declared.dims
+    dims = declared.sizes
     return dims is None or (len(dims) == len(shape) and all(
         d is None or d == n for d, n in zip(dims, shape)))
 

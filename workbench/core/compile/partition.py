@@ -52,7 +52,7 @@ def partition(program: Program, placement: Mapping[str, str], short: bool = Fals
     fed = {t: i for i, t in enumerate(program.feeds)}
     back_edges = []
     for op in sorted(topological(program.graph.operations), key=lambda op: op not in first):
-        if op.name in disbanded or (op.kind in ("argument", "constant") and not op.control_inputs):
+        if op.name in disbanded or (op.kind in ("argument", "constant") and not op.controls):
             continue
         builder = builders[placement[op.name]]
         inputs: list[Tensor] = []
@@ -62,7 +62,7 @@ def partition(program: Program, placement: Mapping[str, str], short: bool = Fals
                 inputs.append(inputs[0])
             else:
                 inputs.append(_local(builders, builder, tensor, placement, fed))
-        controls = [_control(builders, builder, c, placement) for c in op.control_inputs]
+        controls = [_control(builders, builder, c, placement) for c in op.controls]
         _copy(builder, op, inputs, [c for c in controls if c is not None])
     for builder, op, position, tensor in back_edges:
         merge = builder.operations[op]
@@ -73,18 +73,18 @@ def partition(program: Program, placement: Mapping[str, str], short: bool = Fals
 def _disband(program: Program, placement: Mapping[str, str]) -> tuple[Program, set[str]]:
     """A target that only waits for operations on other devices gives way to those: a step is over when all its parts are,
     so they need not tell its device. Also the names of the operations that are no longer needed."""
-    readers = Counter(before for op in program.graph.operations for before in op.control_inputs)
+    readers = Counter(before for op in program.graph.operations for before in op.controls)
     stack, targets, gone = list(reversed(program.targets)), dict[Operation, None](), set[str]()
     while stack:
         op = stack.pop()
         if op.name in gone:
             continue
-        if op.kind != "no_op" or readers[op] or all(placement[c.name] == placement[op.name] for c in op.control_inputs):
+        if op.kind != "no_op" or readers[op] or all(placement[c.name] == placement[op.name] for c in op.controls):
             targets[op] = None
             continue
         gone.add(op.name)
-        readers.subtract(op.control_inputs)
-        stack += reversed(op.control_inputs)
+        readers.subtract(op.controls)
+        stack += reversed(op.controls)
     return replace(program, targets=tuple(targets)), gone
 
 
@@ -100,7 +100,7 @@ def _local(builders: Mapping[str, _Builder], builder: _Builder, tensor: Tensor, 
     if tensor in builder.tensors:
         return builder.tensors[tensor]
     op = tensor.op
-    if op.kind in ("argument", "constant") and not op.control_inputs:
+    if op.kind in ("argument", "constant") and not op.controls:
         _copy(builder, op, [], [])
         if tensor in fed:
             builder.feeds[fed[tensor]] = builder.tensors[tensor]
@@ -114,7 +114,7 @@ def _control(builders: Mapping[str, _Builder], builder: _Builder, before: Operat
              placement: Mapping[str, str]) -> Operation | None:
     if before in builder.operations:
         return builder.operations[before]
-    if before.kind in ("argument", "constant") and not before.control_inputs:
+    if before.kind in ("argument", "constant") and not before.controls:
         return None
     if before not in builder.controls:
         source = builders[placement[before.name]]
@@ -130,7 +130,7 @@ _TOKEN = np.zeros((), np.int32)      # what a control edge between devices carri
 def _transfer(source: _Builder, target: _Builder, tensor: Tensor, name: str, made_by: Operation) -> Tensor:
     beat = target.frames.beat(target.device, made_by)
     waits = () if beat is None else (target.operations[beat],)
-    controls = tensor.op.control_inputs if tensor.op.kind == "constant" else ()
+    controls = tensor.op.controls if tensor.op.kind == "constant" else ()
     attrs = {"tensor": name, "source": source.device, "target": target.device}
     title = name.replace(":", "_").lstrip("^")
     steered = {"steered": True} if source.steered else {}

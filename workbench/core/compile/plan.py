@@ -193,7 +193,7 @@ def _segment(index: int, part: Cut, program: Program, selector: Selector, known:
 def _order(segments: list[PlanSegment], cuts: Sequence[Cut]) -> None:
     home = {op: index for index, c in enumerate(cuts) for op in c.operations}
     for segment in segments:
-        before = {home[c] for op in segment.operations for c in op.control_inputs if c in home}
+        before = {home[c] for op in segment.operations for c in op.controls if c in home}
         segment.after = sorted(before - {segment.index})
 
 

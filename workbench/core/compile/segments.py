@@ -53,7 +53,7 @@ def _sorted(cuts: list[Cut]) -> list[Cut]:
     before: list[set[int]] = [set() for _ in cuts]
     for op, index in home.items():
         before[index] |= {home[t.op] for t in op.inputs if t.op in home and not is_back_edge(op, t)}
-        before[index] |= {home[c] for c in op.control_inputs if c in home}
+        before[index] |= {home[c] for c in op.controls if c in home}
         before[index].discard(index)
     sorter = TopologicalSorter(dict(enumerate(before)))
     return [cuts[i] for i in sorter.static_order()]

@@ -44,10 +44,11 @@ class Event:
 
     def then(self, callback: Callable[[BaseException | None], None]) -> None:
         """Call `callback(error)` once: now if it is over, else from the thread that completes it."""
-        with self._lock:
-            if not self._over.is_set():
-                self._callbacks.append(callback)
-                return
+        if not self._over.is_set():                    # what is over stays over, with the error that was set before
+            with self._lock:
+                if not self._over.is_set():
+                    self._callbacks.append(callback)
+                    return
         callback(self._error)
 
     def wait(self) -> None:

@@ -261,7 +261,7 @@ def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any
     if known is not None:
         return known
     d = op.definition
-    if d.stateful or d.blocking or d.context or not op.inputs or not tensor.shape.known or op.control_inputs:
+    if d.stateful or d.blocking or d.context or not op.inputs or not tensor.shape.known or op.controls:
         return None
     if any(isinstance(value, Graph) for value in op.attrs.values()):      # a branch or loop has no kernel
         return None
@@ -298,7 +298,7 @@ def _known_shape_value(op: Operation) -> np.ndarray[Any, Any] | None:
 def _part_of_shape(op: Operation) -> np.ndarray[Any, Any] | None:
     """What a slice reads of a tensor's shape, -1 for each length that is not known; None where the rank or the slice is not."""
     source, *bounds = op.inputs
-    dims, values = source.op.inputs[0].shape.dims, [constant_value(t) for t in bounds]
+    dims, values = source.op.inputs[0].shape.sizes, [constant_value(t) for t in bounds]
     if dims is None or any(value is None for value in values):
         return None
     lengths = np.array([-1 if d is None else d for d in dims], source.dtype.numpy)
@@ -325,7 +325,7 @@ def constant_shape(tensor: Tensor) -> Shape:
         return constant_shape(op.inputs[0])
     if op.kind == "strided_slice" and op.inputs[0].op.kind == "shape" and (read := _part_of_shape(op)) is not None:
         return Shape(None if d < 0 else d for d in np.atleast_1d(read).tolist())
-    length = tensor.shape.dims[0] if tensor.shape.dims else None
+    length = tensor.shape.sizes[0] if tensor.shape.sizes else None
     return Shape(None) if length is None else Shape([None] * length)
 
 

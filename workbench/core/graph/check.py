@@ -45,7 +45,7 @@ def _faults_of(op: Operation, own: set[Operation]) -> Iterator[str]:
     for tensor in op.inputs:
         if tensor.op not in own:
             yield f"{op.name!r} reads a tensor of another graph"
-    for waited in op.control_inputs:
+    for waited in op.controls:
         if waited not in own:
             yield f"{op.name!r} waits for an operation of another graph"
     for tensor in op.outputs:

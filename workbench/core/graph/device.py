@@ -2,29 +2,35 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workbench import errors
 
 __all__ = ["DeviceName", "DeviceSpec", "merge", "parse"]
 
-_PART = re.compile(r"^(?:job:(?P<job>\w+)|task:(?P<task>\d+)|replica:\d+|"
+_PART = re.compile(r"^(?:job:(?P<job>\w+)|task:(?P<task>\d+)|replica:(?P<replica>\d+)|"
                    r"device:(?P<type>[A-Za-z]+)(?::(?P<index>\d+|\*))?|(?P<short>cpu|gpu)(?::(?P<number>\d+|\*))?)$", re.I)
 
 
 @dataclass(frozen=True, order=True)
 class DeviceSpec:
-    """A possibly partial device name such as ``/job:worker/task:1/device:CPU:0``; None means "any"."""
+    """A possibly partial device name such as ``/job:worker/task:1/device:CPU:0``; None means "any".
+
+    The replica that somebody wrote stays in the text and decides nothing: a job has one here.
+    """
 
     job: str | None = None
     task: int | None = None
     type: str | None = None
     index: int | None = None
+    replica: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         parts = []
         if self.job is not None:
             parts.append(f"/job:{self.job}")
+        if self.replica is not None:
+            parts.append(f"/replica:{self.replica}")
         if self.task is not None:
             parts.append(f"/task:{self.task}")
         if self.type is not None:
@@ -38,7 +44,8 @@ class DeviceSpec:
             inner.job if inner.job is not None else self.job,
             inner.task if inner.task is not None else self.task,
             inner.type if inner.type is not None else self.type,
-            inner.index if inner.index is not None or changed_type else self.index)
+            inner.index if inner.index is not None or changed_type else self.index,
+            inner.replica if inner.replica is not None else self.replica)
 
     def accepts(self, full: DeviceSpec) -> bool:
         """Does the full name satisfy this request?"""
@@ -85,7 +92,8 @@ def parse(text: str | DeviceSpec | None) -> DeviceSpec:
         kind, number = found["type"] or found["short"], found["index"] or found["number"]
         spec = spec.merged(DeviceSpec(
             found["job"], None if found["task"] is None else int(found["task"]),
-            None if kind is None else kind.upper(), None if number in (None, "*") else int(number)))
+            None if kind is None else kind.upper(), None if number in (None, "*") else int(number),
+            None if found["replica"] is None else int(found["replica"])))
     return spec
 
 

@@ -76,9 +76,9 @@ class Tensor(Arithmetic):
         return self.graph.language.tensor(self, False)
 
     def __iter__(self) -> Iterator[Tensor]:
-        if self.shape.dims is None or not self.shape.dims or self.shape.dims[0] is None:
+        if self.shape.sizes is None or not self.shape.sizes or self.shape.sizes[0] is None:
             raise TypeError(f"iter: {self!r} is not iterable: its first dimension is not known; use unstack(num=…) or map_fn")
-        return (self[i] for i in range(self.shape.dims[0]))
+        return (self[i] for i in range(self.shape.sizes[0]))
 
     def __bool__(self) -> bool:
         raise errors.DtypeError(f"bool: {self!r} has no value while the graph is built; use cond / logical_and, or Session.run "
@@ -88,19 +88,20 @@ class Tensor(Arithmetic):
 class Operation:
     """A node: a type, attributes, inputs, control inputs, a device request; it belongs to one graph."""
 
-    __slots__ = ("attrs", "colocation", "control_inputs", "definition", "derived", "device", "graph", "id", "inputs", "kind",
-                 "name", "outputs", "overrides", "recomputed", "source")
+    __slots__ = ("attrs", "colocation", "controls", "definition", "derived", "device", "graph", "id", "inputs", "kind",
+                 "name", "outputs", "overrides", "recomputed", "source", "swapped")
 
     def __init__(self, graph: Graph, definition: OpDef, name: str, inputs: tuple[Tensor, ...], attrs: dict[str, Any],
-                 control_inputs: tuple[Operation, ...], device: str, colocation: frozenset[str], source: str) -> None:
+                 controls: tuple[Operation, ...], device: str, colocation: frozenset[str], source: str) -> None:
         self.graph, self.definition, self.name, self.id = graph, definition, name, 0
         self.kind = definition.name      # such as "matmul", whatever the language of its graph
-        self.inputs, self.attrs, self.control_inputs = inputs, attrs, control_inputs
+        self.inputs, self.attrs, self.controls = inputs, attrs, controls
         self.device, self.colocation, self.source = device, colocation, source
         self.outputs: tuple[Tensor, ...] = ()
         self.derived = False      # made by gradients(): on the device of its forward operation unless placed elsewhere
         self.overrides: dict[str, str] | None = None      # see Graph.gradient_override_map
         self.recomputed = 0      # the group with which its gradients compute it again, 0 for none (recompute)
+        self.swapped = False      # its values wait on disk for their gradients (swap)
 
     @property
     def type(self) -> str:
@@ -111,6 +112,11 @@ class Operation:
     def dtypes(self) -> tuple[DType, ...]:
         """Of its inputs and outputs: what a kernel has to cope with."""
         return tuple(t.dtype for t in (*self.inputs, *self.outputs))
+
+    @property
+    def control_inputs(self) -> list[Operation]:
+        """The operations that it waits for, as a list of the caller's own; `controls` is what the graph keeps."""
+        return list(self.controls)
 
     def get_attr(self, name: str) -> Any:
         """The attribute `name`; KeyError when there is none."""
@@ -209,7 +215,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             full = self._full_name(name or self.language.title(definition.name), self._scopes.name)
             op = Operation(self, definition, full, inputs, attrs, (), "", frozenset(), where)
             op.outputs = self.infer(op)
-            op.control_inputs = self._controls(control)
+            op.controls = self._controls(control)
             op.device = self._requested(op) if device is None else device
             op.colocation = self._scopes.colocation if colocation is None else colocation
             op.derived = self._scopes.derived if derived is None else derived

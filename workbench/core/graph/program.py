@@ -81,7 +81,7 @@ def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] | None = N
             continue
         seen.add(op)
         stack += [t.op for t in op.inputs if stop is None or not stop(t)]
-        stack += op.control_inputs
+        stack += op.controls
     return seen
 
 
@@ -104,7 +104,7 @@ def _in_order(order: Sequence[Operation], chosen: Set[Operation]) -> bool:
             before = tensor.op
             if before not in done and before in chosen and not is_back_edge(op, tensor):
                 return False
-        for before in op.control_inputs:
+        for before in op.controls:
             if before not in done and before in chosen:
                 return False
         done.add(op)
@@ -115,7 +115,7 @@ def _sorted(chosen: Set[Operation]) -> list[Operation]:
     waiting: dict[Operation, int] = {}
     after: dict[Operation, list[Operation]] = {}
     for op in chosen:
-        before = {t.op for t in op.inputs if not is_back_edge(op, t)} | set(op.control_inputs)
+        before = {t.op for t in op.inputs if not is_back_edge(op, t)} | set(op.controls)
         before &= chosen
         waiting[op] = len(before)
         for earlier in before:

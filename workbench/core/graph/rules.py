@@ -49,7 +49,7 @@ def _terms(text: str) -> tuple[Pattern, ...]:
 def infer_shapes(definition: OpDef, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> list[Shape]:
     """Output shapes by the signature; ShapeError names both inputs, both axes and the letter they share."""
     names = tuple(input_names(definition, len(shapes)))
-    return list(_shapes(definition.name, definition.text(attrs), names, tuple([shape.dims for shape in shapes])))
+    return list(_shapes(definition.name, definition.text(attrs), names, tuple([shape.sizes for shape in shapes])))
 
 
 @functools.lru_cache(_REMEMBERED)      # the layers of a model ask the same thing hundreds of times
@@ -75,7 +75,7 @@ def _bind(where: str, text: str, pattern: Pattern, shape: Shape, name: str,
           binding: dict[str, tuple[Dim, str]], spreads: list[Shape]) -> None:
     if pattern.dims is None:
         return
-    dims, actual = pattern.dims, shape.dims
+    dims, actual = pattern.dims, shape.sizes
     if actual is None:
         if "..." in dims:
             spreads.append(Shape(None))
@@ -116,9 +116,9 @@ def _output(pattern: Pattern, binding: Mapping[str, tuple[Dim, str]], spread: Sh
     dims: list[Dim] = []
     for letter in pattern.dims:
         if letter == "...":
-            if spread.dims is None:
+            if spread.sizes is None:
                 return Shape(None)
-            dims += spread.dims
+            dims += spread.sizes
         else:
             dims.append(int(letter) if letter.isdigit() else binding.get(letter, (None, ""))[0])
     return Shape(dims)

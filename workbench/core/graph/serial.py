@@ -14,7 +14,7 @@ from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import Subgraph
 
-__all__ = ["dump", "load"]
+__all__ = ["dump", "dump_values", "load", "load_values"]
 
 _VERSION = 1
 _ARRAY, _DTYPE, _SHAPE, _TUPLE, _GRAPH, _OBJECTS, _ORDERED = 1, 2, 3, 4, 5, 6, 7
@@ -39,6 +39,16 @@ def load(data: bytes) -> Program:
                                    "wrote") from error
 
 
+def dump_values(values: Any) -> bytes:
+    """What attributes hold, in lists and dictionaries, as bytes; InvalidArgumentError for what has no form."""
+    return _pack(values)
+
+
+def load_values(data: bytes) -> Any:
+    """What `dump_values` was given."""
+    return _unpack(data)
+
+
 def _read(raw: Any) -> Program:
     if not isinstance(raw, dict) or raw.get("version") != _VERSION:
         found = raw.get("version") if isinstance(raw, dict) else type(raw).__name__
@@ -50,7 +60,7 @@ def _read(raw: Any) -> Program:
 
 
 def _graph(graph: Graph) -> list[Any]:
-    return [[op.kind, op.name, [t.name for t in op.inputs], [c.name for c in op.control_inputs], op.attrs, op.device,
+    return [[op.kind, op.name, [t.name for t in op.inputs], [c.name for c in op.controls], op.attrs, op.device,
              sorted(op.colocation), op.source, [t.shape for t in op.outputs]] for op in graph.operations]
 
 
@@ -93,7 +103,7 @@ def _encode(value: Any) -> Any:
     if isinstance(value, DType):
         return msgpack.ExtType(_DTYPE, value.name.encode())
     if isinstance(value, Shape):
-        return msgpack.ExtType(_SHAPE, _pack(None if value.dims is None else list(value.dims)))
+        return msgpack.ExtType(_SHAPE, _pack(None if value.sizes is None else list(value.sizes)))
     if isinstance(value, tuple):
         return msgpack.ExtType(_TUPLE, _pack(list(value)))
     if isinstance(value, Subgraph):

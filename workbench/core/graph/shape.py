@@ -14,35 +14,37 @@ Dim = int | None
 
 
 class Shape:
-    """The static shape of a tensor: a tuple of ints, None for an unknown dimension; `dims` None = unknown rank. It is made of
+    """The static shape of a tensor: a tuple of ints, None for an unknown dimension; `sizes` None = unknown rank. It is made of
     these, of another one, or of a TensorShapeProto.
 
     Items are Dimensions: ints with `.value`, or the unknown one, which equals None.
     """
 
-    __slots__ = ("dims",)
+    __slots__ = ("sizes",)
 
     def __init__(self, dims: Any = None) -> None:
         if hasattr(dims, "unknown_rank"):      # a protocol buffer
             dims = None if dims.unknown_rank else [d.size for d in dims.dim]
-        self.dims: tuple[Dim, ...] | None = None if dims is None else tuple(_dim(d) for d in dims)
+        self.sizes: tuple[Dim, ...] | None = None if dims is None else tuple(_dim(d) for d in dims)
 
     @property
     def rank(self) -> int | None:
         """The number of dimensions, None when unknown."""
-        return None if self.dims is None else len(self.dims)
+        return None if self.sizes is None else len(self.sizes)
 
     ndims = rank
 
     @property
-    def _dims(self) -> tuple[Dim, ...] | None:
-        """`dims`, as libraries above TensorFlow read them."""
-        return self.dims
+    def dims(self) -> list[Any] | None:
+        """The Dimensions, the unknown ones among them; None when the rank is unknown."""
+        return None if self.sizes is None else [dimension(size) for size in self.sizes]
+
+    _dims = dims      # as libraries above TensorFlow read them
 
     @property
     def known(self) -> bool:
         """True when every dimension is known."""
-        return self.dims is not None and None not in self.dims
+        return self.sizes is not None and None not in self.sizes
 
     def is_fully_defined(self) -> bool:
         """True when every dimension is known."""
@@ -51,9 +53,9 @@ class Shape:
     @property
     def static(self) -> tuple[int, ...]:
         """The dimensions of a fully known shape; ShapeError for another."""
-        if self.dims is None or None in self.dims:
+        if self.sizes is None or None in self.sizes:
             raise errors.ShapeError(f"shape: {self} is not fully known; feed it or set it with set_shape")
-        return self.dims     # type: ignore[return-value]
+        return self.sizes     # type: ignore[return-value]
 
     def num_elements(self) -> int | None:
         """The product of the dimensions, None while one is unknown."""
@@ -66,17 +68,17 @@ class Shape:
 
     def as_list(self) -> list[Dim]:
         """The dimensions, None where unknown; ShapeError when the rank is unknown."""
-        if self.dims is None:
+        if self.sizes is None:
             raise errors.ShapeError("as_list: the rank is unknown; set it with set_shape (as_list() is not defined on an "
                                     "unknown TensorShape.)")
-        return list(self.dims)
+        return list(self.sizes)
 
     def compatible(self, other: Shape) -> bool:
         """Could one runtime shape satisfy both?"""
-        if self.dims is None or other.dims is None:
+        if self.sizes is None or other.sizes is None:
             return True
-        return len(self.dims) == len(other.dims) and all(
-            a is None or b is None or a == b for a, b in zip(self.dims, other.dims))
+        return len(self.sizes) == len(other.sizes) and all(
+            a is None or b is None or a == b for a, b in zip(self.sizes, other.sizes))
 
     def is_compatible_with(self, other: Any) -> bool:
         """Could one runtime shape satisfy both? `other` is anything `as_shape` takes."""
@@ -86,11 +88,11 @@ class Shape:
         """What is known from either; ShapeError when they contradict."""
         if not self.compatible(other):
             raise errors.ShapeError(f"{where}: {self} and {other} cannot be the same shape; make them agree")
-        if self.dims is None:
+        if self.sizes is None:
             return other
-        if other.dims is None:
+        if other.sizes is None:
             return self
-        return Shape(a if a is not None else b for a, b in zip(self.dims, other.dims))
+        return Shape(a if a is not None else b for a, b in zip(self.sizes, other.sizes))
 
     def merge_with(self, other: Any) -> Shape:
         """merge, for anything `as_shape` takes."""
@@ -98,10 +100,10 @@ class Shape:
 
     def most_specific_compatible_shape(self, other: Any) -> Shape:
         """What both agree on: dimensions in which they differ, or that either leaves open, are unknown."""
-        theirs = as_shape(other).dims
-        if self.dims is None or theirs is None or len(self.dims) != len(theirs):
+        theirs = as_shape(other).sizes
+        if self.sizes is None or theirs is None or len(self.sizes) != len(theirs):
             return Shape(None)
-        return Shape(a if a == b else None for a, b in zip(self.dims, theirs))
+        return Shape(a if a == b else None for a, b in zip(self.sizes, theirs))
 
     def concatenate(self, other: Any) -> Shape:
         """These dimensions and then those of `other`."""
@@ -113,14 +115,14 @@ class Shape:
 
     def with_rank_at_least(self, rank: int) -> Shape:
         """This shape; ShapeError when its rank is known and smaller."""
-        if self.dims is not None and len(self.dims) < rank:
-            raise errors.ShapeError(f"with_rank_at_least: {self} has rank {len(self.dims)}; it must be {rank} or more")
+        if self.sizes is not None and len(self.sizes) < rank:
+            raise errors.ShapeError(f"with_rank_at_least: {self} has rank {len(self.sizes)}; it must be {rank} or more")
         return self
 
     def with_rank_at_most(self, rank: int) -> Shape:
         """This shape; ShapeError when its rank is known and larger."""
-        if self.dims is not None and len(self.dims) > rank:
-            raise errors.ShapeError(f"with_rank_at_most: {self} has rank {len(self.dims)}; it must be {rank} or less")
+        if self.sizes is not None and len(self.sizes) > rank:
+            raise errors.ShapeError(f"with_rank_at_most: {self} has rank {len(self.sizes)}; it must be {rank} or less")
         return self
 
     def assert_has_rank(self, rank: int) -> None:
@@ -143,38 +145,38 @@ class Shape:
 
     def common(self, other: Shape) -> Shape:
         """The most precise shape that both satisfy (used where branches meet)."""
-        if self.dims is None or other.dims is None or len(self.dims) != len(other.dims):
+        if self.sizes is None or other.sizes is None or len(self.sizes) != len(other.sizes):
             return Shape(None)
-        return Shape(a if a == b else None for a, b in zip(self.dims, other.dims))
+        return Shape(a if a == b else None for a, b in zip(self.sizes, other.sizes))
 
     def __len__(self) -> int:
-        if self.dims is None:
+        if self.sizes is None:
             raise errors.ShapeError("len: the rank is unknown; set it with set_shape")
-        return len(self.dims)
+        return len(self.sizes)
 
     def __bool__(self) -> bool:
-        return self.dims is not None
+        return self.sizes is not None
 
     def __iter__(self) -> Iterator[Any]:
         return map(dimension, self.as_list())
 
     def __getitem__(self, index: Any) -> Any:
         """One Dimension, or the Shape of a slice."""
-        if self.dims is None:
+        if self.sizes is None:
             return Shape(None) if isinstance(index, slice) else dimension(None)
-        return Shape(self.dims[index]) if isinstance(index, slice) else dimension(self.dims[index])
+        return Shape(self.sizes[index]) if isinstance(index, slice) else dimension(self.sizes[index])
 
     def __eq__(self, other: object) -> bool:
         if other is None or isinstance(other, (list, tuple, int)):
             other = as_shape(other)
-        return isinstance(other, Shape) and self.dims == other.dims
+        return isinstance(other, Shape) and self.sizes == other.sizes
 
     def __hash__(self) -> int:
-        return hash(self.dims)
+        return hash(self.sizes)
 
     def __add__(self, other: Shape | Iterable[Dim]) -> Shape:
         right = as_shape(other)
-        return Shape(None) if self.dims is None or right.dims is None else Shape(self.dims + right.dims)
+        return Shape(None) if self.sizes is None or right.sizes is None else Shape(self.sizes + right.sizes)
 
     def __repr__(self) -> str:
         return spoken().shape(self, True)
@@ -183,9 +185,9 @@ class Shape:
         return spoken().shape(self, False)
 
     def __format__(self, _spec: str) -> str:      # in messages, whatever the language
-        if self.dims is None:
+        if self.sizes is None:
             return "[unknown]"
-        return "[" + ",".join("?" if d is None else str(d) for d in self.dims) + "]"
+        return "[" + ",".join("?" if d is None else str(d) for d in self.sizes) + "]"
 
 
 def _dim(value: Any) -> Dim:
@@ -216,11 +218,11 @@ def broadcast(shapes: Iterable[Shape], where: str = "broadcast") -> Shape:
     """NumPy's broadcasting rule over static shapes; ShapeError names both dimensions that disagree."""
     result = Shape(())
     for shape in shapes:
-        if result.dims is None or shape.dims is None:
+        if result.sizes is None or shape.sizes is None:
             return Shape(None)
-        width = max(len(result.dims), len(shape.dims))
-        left = (1,) * (width - len(result.dims)) + result.dims
-        right = (1,) * (width - len(shape.dims)) + shape.dims
+        width = max(len(result.sizes), len(shape.sizes))
+        left = (1,) * (width - len(result.sizes)) + result.sizes
+        right = (1,) * (width - len(shape.sizes)) + shape.sizes
         result = Shape(_pair(a, b, axis, width, result, shape, where) for axis, (a, b) in enumerate(zip(left, right)))
     return result
 

@@ -81,13 +81,13 @@ class Stages:
     def _points_at(self, node: NodeRecord, op: Operation, device: str, shown: Callable[[str, str], str]) -> bool:
         """Do the producers still go by the names that the record knows?"""
         return (all(name == self._tensor(shown(t.op.name, device), t.index) for name, t in zip(node.inputs, op.inputs))
-                and all(name == shown(c.name, device) for name, c in zip(node.control, op.control_inputs)))
+                and all(name == shown(c.name, device) for name, c in zip(node.control, op.controls)))
 
     def _new(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str]) -> NodeRecord:
         node = NodeRecord(
             name, op.kind, tuple([self._tensor(shown(t.op.name, device), t.index) for t in op.inputs]),
-            tuple([shown(c.name, device) for c in op.control_inputs]), device, op.device,
-            self._once(tuple([self._once((t.dtype.name, t.shape.dims)) for t in op.outputs])), op.definition.stateful,
+            tuple([shown(c.name, device) for c in op.controls]), device, op.device,
+            self._once(tuple([self._once((t.dtype.name, t.shape.sizes)) for t in op.outputs])), op.definition.stateful,
             op.source, _message(op))
         self._fresh += node_bytes(node)
         return node
@@ -119,12 +119,12 @@ def _same(before: Operation, op: Operation) -> bool:
         return True
     if (before.definition is not op.definition or before.source != op.source
             or len(before.inputs) != len(op.inputs) or len(before.outputs) != len(op.outputs)
-            or len(before.control_inputs) != len(op.control_inputs)):
+            or len(before.controls) != len(op.controls)):
         return False
     for a, b in zip(before.inputs, op.inputs):
         if a.op.name != b.op.name or a.index != b.index:
             return False
-    for first, second in zip(before.control_inputs, op.control_inputs):
+    for first, second in zip(before.controls, op.controls):
         if first.name != second.name:
             return False
     for a, b in zip(before.outputs, op.outputs):

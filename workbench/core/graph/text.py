@@ -22,7 +22,7 @@ def to_text(item: Graph | Program, device: bool = False) -> str:
 
 
 def _line(op: Operation, device: bool) -> str:
-    inputs = ", ".join([_short(t.name) for t in op.inputs] + [f"^{c.name}" for c in op.control_inputs])
+    inputs = ", ".join([_short(t.name) for t in op.inputs] + [f"^{c.name}" for c in op.controls])
     attrs = ", ".join(f"{k}={_value(v)}" for k, v in op.attrs.items() if k != "dtype" and not _default(op, k, v))
     outputs = ", ".join(f"{t.dtype.name}{t.shape}" for t in op.outputs) or "()"
     bodies = "".join(f"\n    {k}:\n" + "".join(f"      {row}\n" for row in to_text(v).splitlines())

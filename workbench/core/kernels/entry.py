@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.core.kernels.language import MEMORY
+from workbench.core.kernels.program_calls import ADDRESSES
 
 __all__ = ["ENTRIES", "HEAD", "head"]
 
@@ -70,9 +71,7 @@ def entry(name: str, types: Sequence[str], symbol: str) -> str:
               "  ret ptr %none", "bad:",
               "  call void %complain(ptr %exception, ptr @message)", "  ret ptr null", "}"]
     text = f"{name}: kernel takes {len(arrays)} C-contiguous arrays, got something else; pass numpy.ascontiguousarray(…)"
-    data = text.encode() + b"\0"
-    escaped = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
-    return f'\n@message = private constant [{len(data)} x i8] c"{escaped}"\n' + "\n".join(lines) + "\n"
+    return _message(text) + "\n".join(lines) + "\n"
 
 
 def _load(name: str, base: str, offset: int, kind: str = "ptr") -> list[str]:
@@ -108,5 +107,38 @@ def team_entry(name: str, types: Sequence[str], symbol: str) -> str:
     return "\n" + "\n".join([*lines, f'  call void @"{name}"({called})', "  ret void", "}"]) + "\n"
 
 
-ENTRIES = {"arrays": entry, "address": plain_entry, "team": team_entry}
-"""How a program may be called: by Python with arrays, from C with one address, or by each thread of a team."""
+def table_entry(name: str, types: Sequence[str], symbol: str) -> str:
+    """Assembly of `symbol(self, arguments, count)` that calls function `name` with a table that says where the arrays are,
+    without the interpreter's lock, and gives the number that the function leaves there.
+
+    The table is the block's numbers: of how many arrays it is (more may be given), that number, the address of what makes an
+    object of it, and from `ADDRESSES` on those of the arrays, which need not be contiguous.
+    """
+    lines = [f"define ptr @{symbol}(ptr %self, ptr %args, i64 %count) {{", *_load("block", "%self", OBJECT)]
+    lines += [line for i, word in enumerate(("save", "restore", "incref", "complain", "none", "array", "exception"))
+              for line in _load(word, "%block", 8 * i)]
+    lines += [f"  %table = getelementptr i8, ptr %block, i64 {8 * HEAD}", *_load("wanted", "%table", 0, "i64"),
+              "  %enough = icmp sge i64 %count, %wanted", "  br i1 %enough, label %next, label %bad", "next:",
+              "  %i = phi i64 [ 0, %0 ], [ %more, %take ]", "  %over = icmp eq i64 %i, %wanted",
+              "  br i1 %over, label %work, label %check", "check:", "  %object.at = getelementptr ptr, ptr %args, i64 %i",
+              "  %object = load ptr, ptr %object.at", *_load("type", "%object", OBJECT - 8),
+              "  %known = icmp eq ptr %type, %array", "  br i1 %known, label %take, label %bad", "take:",
+              *_load("data", "%object", OBJECT), f"  %place = add i64 %i, {ADDRESSES}",
+              "  %place.at = getelementptr ptr, ptr %table, i64 %place", "  store ptr %data, ptr %place.at",
+              "  %more = add i64 %i, 1", "  br label %next", "work:", "  %saved = call ptr %save()",
+              f'  call void @"{name}"(ptr %table)', "  call void %restore(ptr %saved)", *_load("number", "%table", 8, "i64"),
+              *_load("make", "%table", 16), "  %made = call ptr %make(i64 %number)", "  ret ptr %made", "bad:",
+              "  call void %complain(ptr %exception, ptr @message)", "  ret ptr null", "}"]
+    refused = f"{name}: it takes other arguments; pass NumPy arrays, no fewer than it was made for"
+    return _message(refused) + "\n".join(lines) + "\n"
+
+
+def _message(text: str) -> str:
+    data = text.encode() + b"\0"
+    escaped = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
+    return f'\n@message = private constant [{len(data)} x i8] c"{escaped}"\n'
+
+
+ENTRIES = {"arrays": entry, "address": plain_entry, "team": team_entry, "table": table_entry}
+"""How a program may be called: by Python with arrays, from C with one address, by each thread of a team, or by Python with
+arrays whose addresses it finds in a table."""

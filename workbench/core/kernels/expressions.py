@@ -270,6 +270,18 @@ class Expressions:
         self.lines.append(f"  store {LLVM['lanes']} {value.text}, ptr {self.pointer(given[0])}, align 4")
         return Value("", "")
 
+    def call_spread16(self, given: list[Value]) -> Value:
+        """One float 16 times."""
+        kind = LLVM["lanes"]
+        first = self.emit("lanes", f"insertelement {kind} poison, float {self.typed(given[0], 'float32').text}, i64 0")
+        return self.emit("lanes", f"shufflevector {kind} {first.text}, {kind} poison, <16 x i32> zeroinitializer")
+
+    def call_place(self, given: list[Value]) -> Value:
+        """The address of an element of typed memory."""
+        kind, index = MEMORY[given[0].type], self.typed(given[1], "int64").text
+        found = self.emit("", f"getelementptr inbounds {LLVM[kind]}, ptr {given[0].text}, i64 {index}")
+        return self.emit("int64", f"ptrtoint ptr {found.text} to i64")
+
     def call_copy16(self, given: list[Value]) -> Value:
         return self.call_store16([given[1], self.call_load16(given[:1])])
 
@@ -280,8 +292,9 @@ class Expressions:
         return self.emit("int64", f"ptrtoint ptr {name} to i64")
 
     def call_called(self, given: list[Value]) -> Value:
-        """What the C function `int f(void)` at an address gives."""
-        return self.emit("int32", f"call i32 {self.pointer(given[0])}()")
+        """What the C function at an address gives, an int, for whole numbers and addresses."""
+        numbers = [self.typed(value, "int64").text for value in given[1:]]
+        return self.emit("int32", f"call i32 {self.pointer(given[0])}({', '.join(f'i64 {text}' for text in numbers)})")
 
     # -- small things
 

@@ -24,9 +24,10 @@ import numpy as np
 from workbench.core.kernels.cache import shared
 from workbench.core.kernels.choice import Kernel
 from workbench.core.kernels.entry import ENTRIES, HEAD, OBJECT, head
+from workbench.core.kernels.options import kernel_options
 from workbench.settings import settings
 
-__all__ = ["HEAVY", "Program", "bind", "library_source", "load", "usable"]
+__all__ = ["HEAVY", "Program", "bind", "library_source", "load", "serves", "usable"]
 
 OWN = ("language.py", "expressions.py", "entry.py", "llvm.py")
 """Files whose text decides what machine code a program becomes."""
@@ -70,6 +71,11 @@ def usable() -> bool:
         _log.warning("LLVM cannot be used: %s; NumPy serves", error)
         return False
     return True
+
+
+def serves() -> bool:
+    """May what another library is asked for be compiled loops: does the session want any, and is there an LLVM?"""
+    return "llvm" in kernel_options().libraries and usable()
 
 
 class Machine:

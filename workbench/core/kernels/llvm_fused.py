@@ -15,17 +15,14 @@ from workbench.core.kernels.fused_loops import calls, loop_source, memory_type, 
 from workbench.core.kernels.fused_rows import SOFTMAX, row_source, softmax_steps
 from workbench.core.kernels.language import translate
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
-from workbench.core.kernels.openmp import runtime
-from workbench.core.kernels.team import shared_rows
-from workbench.core.kernels.threads import SERIAL
+from workbench.core.kernels.team import shared_rows, worth_sharing
 
 __all__ = ["kernel_source", "make_kernel", "translatable"]
 
 FEWEST = 1024      # elements of an operation alone: below, NumPy's call costs less
 LONG = 128               # elements of a row whose softmax fills vectors by itself
-SHARED = 2 * SERIAL      # seconds on one thread from which on threads share the outermost loop: memory limits what they gain
 FEWEST_TURNS = 16        # of a loop that is shared: parts of fewer would be of unequal size
-_BYTES, _CALL = 2e10, 0.5e-9      # measured on one core: what a second moves, and seconds that a function's call takes
+_CALL = 0.5e-9           # seconds that a function's call takes, measured on one core
 
 
 @register("llvm", "fused")
@@ -34,16 +31,16 @@ def _select(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[
     if not usable():
         return None
     source, extents = kernel_source(attrs, inputs, outputs)
-    arrays = len(inputs) + len(outputs) if _shared(attrs, [*inputs, *outputs], extents) else 0
+    shared = _shared(attrs, [*inputs, *outputs], extents)
     return Choice("llvm", (None,) * len(inputs), (None,) * len(outputs),
-                  lambda static: make_kernel(source, extents, arrays), source=source,
+                  lambda static: make_kernel(source, extents, shared), source=source,
                   note="fused loop" if len(attrs["steps"]) > 1 else "compiled loop")
 
 
 def _shared(attrs: Mapping[str, Any], values: Sequence[Spec], extents: Sequence[int]) -> bool:
     """Is there so much to do that threads share it?"""
-    seconds = sum(s.nbytes for s in values) / _BYTES + calls(attrs["steps"]) * math.prod(extents) * _CALL
-    return seconds > SHARED and extents[0] >= FEWEST_TURNS and runtime() is not None
+    seconds = calls(attrs["steps"]) * math.prod(extents) * _CALL
+    return extents[0] >= FEWEST_TURNS and worth_sharing(sum(s.nbytes for s in values), seconds)
 
 
 def _alone(kind: str) -> Select:
@@ -100,10 +97,10 @@ def kernel_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     return (row_source if attrs.get("space") else loop_source)(attrs, inputs, outputs)
 
 
-def make_kernel(source: str, extents: Sequence[int], shared: int = 0) -> Kernel:
-    """The kernel of generated source for loops of these extents; if its arrays are told, threads share the outermost."""
+def make_kernel(source: str, extents: Sequence[int], shared: bool = False) -> Kernel:
+    """The kernel of generated source for loops of these extents; threads may share the outermost."""
     if shared:
-        return shared_rows(_program(source, "team"), shared, extents[0], extents[1:])
+        return shared_rows(_program(source, "team"), extents[0], extents[1:])
     return bind(_program(source), (0, *extents), math.prod(extents) > HEAVY)
 
 

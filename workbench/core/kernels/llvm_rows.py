@@ -40,7 +40,7 @@ def _row_choice(name: str, inputs: Sequence[Spec], outputs: Sequence[Spec], note
     made = _choice(name, inputs, outputs, (0, rows, columns), note)
     if made is None or _elements(inputs[0]) < SHARED or runtime() is None:
         return made
-    return replace(made, make=lambda static: shared_rows(_program(name, "team"), len(inputs) + len(outputs), rows, (columns,)))
+    return replace(made, make=lambda static: shared_rows(_program(name, "team"), rows, (columns,)))
 
 
 def _plain(specs: Sequence[Spec], dtype: str = "float32") -> bool:

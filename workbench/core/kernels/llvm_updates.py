@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,8 @@ import numpy as np
 from workbench.core.kernels.choice import Kernel
 from workbench.core.kernels.fallback import announce
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
+from workbench.core.kernels.program_updates import PARTS
+from workbench.core.kernels.team import shared_rows, worth_sharing
 from workbench.core.ops.updates import DENSE, Parts
 from workbench.core.state.variables import at_once, updates
 from workbench.settings import settings
@@ -18,6 +19,8 @@ from workbench.settings import settings
 __all__ = ["FEWEST"]
 
 FEWEST = 256           # elements: below, NumPy's calls cost less than the kernel's gain
+_BYTES = {"descend": 12, "momentum": 20, "nesterov": 20, "adagrad": 20, "rms_prop": 28, "adam": 28, "adam_table": 24}
+"""What a rule reads and writes for each element."""
 Array = np.ndarray[Any, Any]
 Update = Callable[..., None]
 
@@ -60,14 +63,21 @@ def _taken(*arrays: Array) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _kernel(name: str, *numbers: int) -> Kernel | None:
-    """The kernel of an update rule; None, said once, where it cannot be compiled."""
+def _kernel(name: str, elements: int, parts: int, *numbers: int) -> Kernel | None:
+    """The kernel of an update rule over so many elements, which threads share by parts where they are many; None, said once,
+    where it cannot be compiled."""
+    sources = (library_source("program_updates.py"),)
     try:
-        heavy = name == "adam_table" or math.prod(numbers[:2]) > HEAVY
-        return bind(Program((library_source("program_updates.py"),), name), numbers, heavy)
+        if worth_sharing(elements * _BYTES[name.removesuffix("_rows")]):
+            return shared_rows(Program(sources, name, "team"), parts, numbers)
+        return bind(Program(sources, name), (0, parts, *numbers), elements > HEAVY)
     except Exception as error:      # a compiler may fail in any way; NumPy's rule serves
         announce("llvm", name, error)
         return None
+
+
+def _whole(program: str, grad: Array) -> Kernel | None:
+    return _kernel(program, grad.size, grad.size)
 
 
 def _moved(olds: Sequence[Array], outs: Sequence[Array]) -> Sequence[Array]:
@@ -82,7 +92,7 @@ def _dense(numpy_rule: Update, states: int, read: Callable[..., _Rule]) -> Updat
     def update(*given: Any) -> None:
         olds, outs = given[:states], given[-states:]
         program, grad, numbers = read(*given[states:-states])
-        kernel = _kernel(program, grad.size) if grad.shape == outs[0].shape and _serves(grad, *outs) else None
+        kernel = _whole(program, grad) if grad.shape == outs[0].shape and _serves(grad, *outs) else None
         if kernel is None:
             numpy_rule(*given)
         else:
@@ -95,7 +105,7 @@ def _rows(numpy_rule: Update, states: int, read: Callable[..., _Rule]) -> Update
         olds, places, outs = given[:states], given[states], given[-states:]
         program, grad, numbers = read(*given[states + 1:-states])
         sizes = _sizes(places, grad, outs)
-        kernel = _kernel(f"{program}_rows", *sizes) if sizes else None
+        kernel = _kernel(f"{program}_rows", grad.size, PARTS, *sizes) if sizes else None
         if kernel is None:
             numpy_rule(*given)
         else:
@@ -109,7 +119,7 @@ def _table(numpy_rule: Update) -> Update:
         *inputs, places = given[3:-3]
         _, grad, numbers = _adam(*inputs)
         sizes = _sizes(places, grad, outs)
-        kernel = _kernel("adam_table", outs[0].shape[0], *sizes) if sizes else None
+        kernel = _kernel("adam_table", outs[0].size, PARTS, outs[0].shape[0], *sizes) if sizes else None
         if kernel is None:
             numpy_rule(*given)
         else:
@@ -125,15 +135,15 @@ def _sizes(places: Array, grad: Array, outs: Sequence[Array]) -> tuple[int, ...]
 
 
 def _by_row(places: Array, grad: Array, sizes: tuple[int, ...], numbers: Sequence[Any]) -> tuple[Array, ...]:
-    """(ascending keys, gradients, settings, room for a row)."""
+    """(ascending keys, gradients, settings, room for a row of each part)."""
     keys = np.left_shift(places.astype(np.int64), sizes[-1]) + np.arange(places.size)
     keys.sort()
-    return keys, grad, np.array(numbers, np.float32), np.empty(sizes[-2], np.float32)
+    return keys, grad, np.array(numbers, np.float32), np.empty(PARTS * sizes[-2], np.float32)
 
 
 def _descend(numpy_rule: Update) -> Update:
     def update(old: Any, lr: Any, grad: Any, out: Any) -> None:
-        kernel = _kernel("descend", old.size) if old.shape == grad.shape and _serves(grad, old, out) else None
+        kernel = _whole("descend", grad) if old.shape == grad.shape and _serves(grad, old, out) else None
         if kernel is None:
             numpy_rule(old, lr, grad, out)
         else:
@@ -144,7 +154,7 @@ def _descend(numpy_rule: Update) -> Update:
 def _descend_rows(numpy_rule: Update) -> Update:
     def update(old: Any, rows: Any, lr: Any, grad: Any, out: Any) -> None:
         sizes = _sizes(rows, grad, (out,))
-        kernel = _kernel("descend_rows", *sizes[:2]) if sizes else None
+        kernel = _kernel("descend_rows", grad.size, PARTS, *sizes[:2]) if sizes else None
         if kernel is None:
             numpy_rule(old, rows, lr, grad, out)
         else:
@@ -163,7 +173,7 @@ def _together(numpy_rule: Update) -> Update:
     def update(rule: str, count: int, *given: Any) -> None:
         found = Parts.of(rule, count, given)
         program, _, numbers = _READ[rule](*found.before, found.grads[0], *found.after)
-        kernels = [_kernel(program, grad.size) for grad in found.grads] if _taken(*found.grads, *found.outs) else [None]
+        kernels = [_whole(program, grad) for grad in found.grads] if _taken(*found.grads, *found.outs) else [None]
         if None in kernels:
             numpy_rule(rule, count, *given)
             return

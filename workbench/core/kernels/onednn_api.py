@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -105,6 +105,7 @@ class Api:
         self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
         self.path = path
         self.execute = self.library.dnnl_primitive_execute
+        self.execute.argtypes = (Pointer, Pointer, ctypes.c_int, Pointer)
         self.set_handle = self.library.dnnl_memory_set_data_handle
         self.set_handle.argtypes = (Pointer, Pointer)
         self.library.dnnl_memory_desc_get_size.restype = ctypes.c_size_t
@@ -118,14 +119,14 @@ class Api:
         self.stream = self._out("dnnl_stream_create", self.engine, ctypes.c_uint(1))
         self.openmp = self._openmp()
 
-    def _openmp(self) -> Callable[[int], None]:
+    def _openmp(self) -> Any:
         """OpenMP's `omp_set_num_threads` of the runtime this library uses: for kernels that the calling thread runs."""
         try:
             found = self.library.omp_set_num_threads
         except AttributeError:      # the flavour of the library for TBB, which shares its threads by itself
-            return lambda threads: None
+            return ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda threads: None)
         found.argtypes, found.restype = (ctypes.c_int,), None
-        return partial(found)
+        return found
 
     def _version(self) -> tuple[int, int, int]:
         self.library.dnnl_version.restype = ctypes.POINTER(ctypes.c_int * 3)
@@ -281,7 +282,7 @@ class Api:
 
     def prepared(self, primitive: Pointer, arguments: Any) -> partial[int]:
         """A callable without parameters that runs `primitive` on `arguments` and returns the status."""
-        return partial(self.execute, primitive, self.stream, ctypes.c_int(len(arguments)), arguments)
+        return partial(self.execute, primitive, self.stream, len(arguments), arguments)
 
 
 def find() -> Path | None:

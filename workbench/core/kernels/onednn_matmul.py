@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Make, Spec
+from workbench.core.kernels.llvm_few import few
+from workbench.core.kernels.llvm_narrow import narrow
 from workbench.core.kernels.measured.choose import choose
 from workbench.core.kernels.onednn_api import BINARY_ADD, BINARY_MULTIPLY, Argument
 from workbench.core.kernels.onednn_format import Primitive, contiguous, fast, primitive, servable
@@ -83,9 +85,12 @@ def _chosen(op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec], outp
         layouts = way(task, builder)
         return None if layouts is None else builder.choice((*layouts, *(None,) * (count - 2)), (None,))
     ways: dict[str, Make] = {name: partial(made, way) for name, way in ways_of(task, inputs[1]).items()}
-    if blas_fits(op, task.product):
-        ways["blas"] = partial(by_blas, task.product, count, finish)
-    return choose(op, attributes, inputs, outputs, free, ways, usual(task, inputs[1]))
+    rule, product = usual(task, inputs[1]), task.product
+    if blas_fits(op, product):
+        ways["blas"] = partial(by_blas, product, count, finish)
+    if task.lone and product.turn_a and not product.turn_b and (loops := narrow(product.depth, product.rows, product.columns)):
+        ways["narrow"], rule = partial(_given, loops), ["narrow", *rule]
+    return choose(op, attributes, inputs, outputs, free, ways, rule)
 
 
 @serve("matmul_update")
@@ -104,8 +109,14 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
         rule = ["thin", *rule] if "thin" in usual(Task(update.product, Place(1), Place(2), Place(4)), b) else rule
     if blas_fits("matmul_update", update.product):
         makes["blas"] = update.blas
+    loops = update.loops()
+    makes |= {name: partial(_given, choice) for name, choice in loops.items()}
     ways = {name: partial(_finitely_scaled, make, attributes, inputs, outputs[0]) for name, make in makes.items()}
-    return choose("matmul_update", attributes, inputs, outputs, free, ways, rule)
+    return choose("matmul_update", attributes, inputs, outputs, free, ways, [*loops, *rule])
+
+
+def _given(choice: Choice) -> Choice:
+    return choice
 
 
 def _finitely_scaled(make: Make, attributes: Mapping[str, Any], inputs: Sequence[Spec], output: Spec) -> Choice | None:
@@ -183,6 +194,14 @@ class _Update:
             return None
         builder.step(add, {Argument.SOURCE: Place(0), Argument.SOURCE_1: gradient, Argument.OUTPUT: builder.output()})
         return builder.choice((None,) * 4, (None,), {0: 0})
+
+    def loops(self) -> dict[str, Choice]:
+        """Those that are compiled here, where they fit."""
+        product = self.product
+        if not product.turn_a or product.turn_b:
+            return {}
+        sizes = product.depth, product.rows, product.columns, self.sign
+        return {name: choice for name, choice in (("narrow", narrow(*sizes)), ("few", few(*sizes))) if choice is not None}
 
     def blas(self) -> Choice:
         product, shape = self.product, (self.product.rows, self.product.columns)

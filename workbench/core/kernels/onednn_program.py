@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from workbench.core.kernels.choice import Choice, Kernel, Layout
 from workbench.core.kernels.crowd import crowd
 from workbench.core.kernels.onednn_api import Api, Argument, ExecuteArgument, Pointer
+from workbench.core.kernels.onednn_call import Memory, Row, Run, row
 from workbench.core.kernels.onednn_format import (
     ALIGNMENT,
     Format,
@@ -47,43 +47,32 @@ def _free(library: Api, memories: list[Pointer]) -> None:
 class Program:
     """The kernel of one plan instance: a few primitives in a row, their memory objects and argument arrays."""
 
-    __slots__ = ("__weakref__", "_among", "_arguments", "_first", "_moving", "_pending", "_runs", "_set", "_steps", "_threads")
+    __slots__ = ("__weakref__", "_among", "_arguments", "_memories", "_row", "_steps", "_threads")
 
-    def __init__(self, steps: Sequence[Step], static: Sequence[bool]) -> None:
+    def __init__(self, steps: Sequence[Step]) -> None:
         library = api()
-        self._set = library.set_handle
         self._steps = steps      # they keep the primitives alive
-        memories: list[Pointer] = []
-        self._pending: list[tuple[Pointer, int, int]] = []
-        self._moving: list[tuple[Pointer, int, int]] = []
+        self._memories: list[Memory] = []
         self._arguments: list[Any] = []
-        self._first = True
         for step in steps:
             arguments = (ExecuteArgument * len(step.places))()
             for index, (argument, place) in enumerate(step.places):
                 memory = library.memory(descriptor(step.primitive.formats[argument]))
-                memories.append(memory)
+                self._memories.append(Memory(memory, *place))
                 arguments[index] = ExecuteArgument(argument, memory.value)
-                fixed = place.position < len(static) and static[place.position]
-                (self._pending if fixed else self._moving).append((memory, *place))
             self._arguments.append(arguments)
         self._threads = max((step.primitive.threads for step in steps), default=1)
-        self._runs = self._prepared([step.primitive for step in steps])
-        self._among: dict[int, tuple[list[Primitive], list[Callable[[], int | None]]]] = {}
-        weakref.finalize(self, _free, library, memories)
+        self._row = self._prepared([step.primitive for step in steps])
+        self._among: dict[int, tuple[list[Primitive], Row]] = {}
+        weakref.finalize(self, _free, library, [memory.made for memory in self._memories])
 
-    def _prepared(self, primitives: Sequence[Primitive]) -> list[Callable[[], int | None]]:
-        library, threads = api(), 0
-        runs: list[Callable[[], int | None]] = []
-        for made, arguments in zip(primitives, self._arguments):
-            # Before every kernel, because OpenMP's number belongs to the calling thread and others may have changed it.
-            if made.threads != threads:
-                threads = made.threads
-                runs.append(partial(library.openmp, threads))
-            runs.append(library.prepared(made.pointer, arguments))
-        return runs
+    def _prepared(self, primitives: Sequence[Primitive]) -> Row:
+        before = (0, *(made.threads for made in primitives))
+        runs = [Run(0 if made.threads == last else made.threads, made.pointer, arguments)
+                for made, last, arguments in zip(primitives, before, self._arguments)]
+        return row(api(), self._memories, runs)
 
-    def _in_a_crowd(self) -> list[Callable[[], int | None]]:
+    def _in_a_crowd(self) -> Row:
         """The same on fewer threads, made when it is first asked for."""
         threads = crowd.leaves(self._threads)
         if threads not in self._among:
@@ -91,21 +80,10 @@ class Program:
             self._among[threads] = primitives, self._prepared(primitives)
         return self._among[threads][1]
 
-    def _point(self, handles: Sequence[tuple[Pointer, int, int]], arrays: Sequence[Any]) -> None:
-        place = self._set
-        for memory, position, offset in handles:
-            place(memory, arrays[position].ctypes.data + offset)
-
     def __call__(self, *arrays: Any) -> None:
-        if self._first:
-            self._point(self._pending, arrays)
-            self._first = False
-        if self._moving:
-            self._point(self._moving, arrays)
-        for run in self._in_a_crowd() if crowd.taken and self._threads > 1 else self._runs:
-            status = run()
-            if status:
-                api().check(status, "dnnl_primitive_execute")
+        status = (self._in_a_crowd() if crowd.taken and self._threads > 1 else self._row)(*arrays)
+        if status:
+            api().check(status, "dnnl_primitive_execute")
 
 
 class Builder:
@@ -143,7 +121,7 @@ class Builder:
         pad = Place(self.inputs + self.outputs, self.buffered)
         steps = [Step(made, tuple({**places, **({Argument.SCRATCHPAD: pad} if made.scratch else {})}.items()))
                  for made, places in self.steps]
-        return lambda static: Program(steps, static)
+        return lambda static: Program(steps)
 
     def choice(self, inputs: Sequence[Layout | None], outputs: Sequence[Layout | None],
                inplace: Mapping[int, int] | None = None, note: str = "") -> Choice:

@@ -198,7 +198,7 @@ class Work:
         if made.scratch:
             places.append((Argument.SCRATCHPAD, Place(0, pad)))
         step = Step(made, tuple(places))
-        return lambda static: Program([step], static)
+        return lambda static: Program([step])
 
 
 def spec_dimensions(spec: Spec, axes: Sequence[int]) -> tuple[int, int, int, int]:

@@ -1,30 +1,42 @@
 """The optimizers' update rules in the kernel language: whole variables, rows of tables, and Adam on a table with few rows.
 
 Each rounds after every operation and in the order of NumPy's rule, so that both give the same bits. States are written in
-place, each element after it was read.
+place, each element after it was read. What a call works on is named by `first` and `last`, for threads that share it: elements
+of a variable, or of the `PARTS` parts of a table.
 """
 from __future__ import annotations
 
 from workbench.core.kernels.words import floats32, independent, int64, ints64, sqrt
 
-__all__ = ["adagrad", "adagrad_rows", "adam", "adam_table", "descend", "descend_rows", "momentum", "momentum_rows", "nesterov",
-           "nesterov_rows", "rms_prop", "rms_prop_rows"]
+__all__ = ["PARTS", "adagrad", "adagrad_rows", "adam", "adam_table", "descend", "descend_rows", "momentum", "momentum_rows",
+           "nesterov", "nesterov_rows", "rms_prop", "rms_prop_rows"]
+
+PARTS = 16
 
 
-def descend(old: floats32, rate: floats32, grad: floats32, out: floats32, count: int64) -> None:
+def descend(old: floats32, rate: floats32, grad: floats32, out: floats32, first: int64, last: int64) -> None:
     """`out` may be `old`."""
     step = rate[0]
-    for i in independent(count):
+    for i in independent(first, last):
         out[i] = old[i] - step * grad[i]
 
 
-def descend_rows(table: floats32, places: ints64, rate: floats32, grad: floats32, count: int64, width: int64) -> None:
+def descend_rows(table: floats32, places: ints64, rate: floats32, grad: floats32, first: int64, last: int64, count: int64,
+                 width: int64) -> None:
     """One row after the other: a row may be named more than once."""
     step = rate[0]
     for r in range(count):
-        at = places[r] * width
-        for c in independent(width):
-            table[at + c] -= step * grad[r * width + c]
+        if of_part(places[r], first, last):
+            at = places[r] * width
+            for c in independent(width):
+                table[at + c] -= step * grad[r * width + c]
+
+
+def of_part(place: int64, first: int64, last: int64) -> bool:
+    """Does a row belong to these parts of a table? Neighbours are of different parts, since rows near one another are often
+    named together."""
+    part = place % PARTS
+    return part >= first and part < last
 
 
 # one stretch of the states from `at`, whose gradient lies from `start`
@@ -105,86 +117,97 @@ def adam_idle(w: floats32, m: floats32, v: floats32, settings: floats32, at: int
 
 # whole variables
 
-def momentum(w: floats32, accum: floats32, grad: floats32, settings: floats32, count: int64) -> None:
-    momentum_part(w, accum, grad, settings, 0, 0, count)
+def momentum(w: floats32, accum: floats32, grad: floats32, settings: floats32, first: int64, last: int64) -> None:
+    momentum_part(w, accum, grad, settings, first, first, last - first)
 
 
-def nesterov(w: floats32, accum: floats32, grad: floats32, settings: floats32, count: int64) -> None:
-    nesterov_part(w, accum, grad, settings, 0, 0, count)
+def nesterov(w: floats32, accum: floats32, grad: floats32, settings: floats32, first: int64, last: int64) -> None:
+    nesterov_part(w, accum, grad, settings, first, first, last - first)
 
 
-def adagrad(w: floats32, accum: floats32, grad: floats32, settings: floats32, count: int64) -> None:
-    adagrad_part(w, accum, grad, settings, 0, 0, count)
+def adagrad(w: floats32, accum: floats32, grad: floats32, settings: floats32, first: int64, last: int64) -> None:
+    adagrad_part(w, accum, grad, settings, first, first, last - first)
 
 
-def rms_prop(w: floats32, ms: floats32, mom: floats32, grad: floats32, settings: floats32, count: int64) -> None:
-    rms_prop_part(w, ms, mom, grad, settings, 0, 0, count)
+def rms_prop(w: floats32, ms: floats32, mom: floats32, grad: floats32, settings: floats32, first: int64, last: int64) -> None:
+    rms_prop_part(w, ms, mom, grad, settings, first, first, last - first)
 
 
-def adam(w: floats32, m: floats32, v: floats32, grad: floats32, settings: floats32, count: int64) -> None:
-    adam_part(w, m, v, grad, settings, 0, 0, count)
+def adam(w: floats32, m: floats32, v: floats32, grad: floats32, settings: floats32, first: int64, last: int64) -> None:
+    adam_part(w, m, v, grad, settings, first, first, last - first)
 
 
 # rows of tables, named by ascending `keys`: the number of a row, and in the lowest `shift` bits that of its gradient
 
-def take(row: floats32, grad: floats32, start: int64, width: int64) -> None:
+def take(row: floats32, grad: floats32, room: int64, start: int64, width: int64) -> None:
     for c in independent(width):
-        row[c] = grad[start + c]
+        row[room + c] = grad[start + c]
 
 
-def add(row: floats32, grad: floats32, start: int64, width: int64) -> None:
+def add(row: floats32, grad: floats32, room: int64, start: int64, width: int64) -> None:
     for c in independent(width):
-        row[c] += grad[start + c]
+        row[room + c] += grad[start + c]
 
 
-def gather(row: floats32, keys: ints64, grad: floats32, k: int64, count: int64, width: int64, shift: int64) -> int64:
-    """Add gradient `k` to those of the same row before it, in the order of their numbers; 1 when it was the row's last."""
-    place = keys[k] >> shift
-    start = (keys[k] - (place << shift)) * width
-    if k > 0 and keys[k - 1 if k > 0 else 0] >> shift == place:
-        add(row, grad, start, width)
-    else:
-        take(row, grad, start, width)
-    follower = keys[k + 1 if k + 1 < count else k] >> shift
-    return 1 if k + 1 == count or follower > place else 0
+def gather(mine: bool, row: floats32, room: int64, keys: ints64, grad: floats32, k: int64, count: int64, width: int64,
+           shift: int64) -> int64:
+    """Add gradient `k`, if it is `mine`, to those of the same row before it, in the order of their numbers, at `room` of `row`;
+    1 when it was the row's last."""
+    ended = 0
+    if mine:
+        place = keys[k] >> shift
+        start = (keys[k] - (place << shift)) * width
+        if k > 0 and keys[k - 1 if k > 0 else 0] >> shift == place:
+            add(row, grad, room, start, width)
+        else:
+            take(row, grad, room, start, width)
+        follower = keys[k + 1 if k + 1 < count else k] >> shift
+        ended = 1 if k + 1 == count or follower > place else 0
+    return ended
 
 
 def momentum_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
-                  count: int64, width: int64, shift: int64) -> None:
+                  first: int64, last: int64, count: int64, width: int64, shift: int64) -> None:
     for k in range(count):
-        if gather(row, keys, grad, k, count, width, shift) > 0:
-            momentum_part(w, accum, row, settings, (keys[k] >> shift) * width, 0, width)
+        mine = of_part(keys[k] >> shift, first, last)
+        if gather(mine, row, first * width, keys, grad, k, count, width, shift) > 0:
+            momentum_part(w, accum, row, settings, (keys[k] >> shift) * width, first * width, width)
 
 
 def nesterov_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
-                  count: int64, width: int64, shift: int64) -> None:
+                  first: int64, last: int64, count: int64, width: int64, shift: int64) -> None:
     for k in range(count):
-        if gather(row, keys, grad, k, count, width, shift) > 0:
-            nesterov_part(w, accum, row, settings, (keys[k] >> shift) * width, 0, width)
+        mine = of_part(keys[k] >> shift, first, last)
+        if gather(mine, row, first * width, keys, grad, k, count, width, shift) > 0:
+            nesterov_part(w, accum, row, settings, (keys[k] >> shift) * width, first * width, width)
 
 
 def adagrad_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
-                 count: int64, width: int64, shift: int64) -> None:
+                 first: int64, last: int64, count: int64, width: int64, shift: int64) -> None:
     for k in range(count):
-        if gather(row, keys, grad, k, count, width, shift) > 0:
-            adagrad_part(w, accum, row, settings, (keys[k] >> shift) * width, 0, width)
+        mine = of_part(keys[k] >> shift, first, last)
+        if gather(mine, row, first * width, keys, grad, k, count, width, shift) > 0:
+            adagrad_part(w, accum, row, settings, (keys[k] >> shift) * width, first * width, width)
 
 
 def rms_prop_rows(w: floats32, ms: floats32, mom: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
-                  count: int64, width: int64, shift: int64) -> None:
+                  first: int64, last: int64, count: int64, width: int64, shift: int64) -> None:
     for k in range(count):
-        if gather(row, keys, grad, k, count, width, shift) > 0:
-            rms_prop_part(w, ms, mom, row, settings, (keys[k] >> shift) * width, 0, width)
+        mine = of_part(keys[k] >> shift, first, last)
+        if gather(mine, row, first * width, keys, grad, k, count, width, shift) > 0:
+            rms_prop_part(w, ms, mom, row, settings, (keys[k] >> shift) * width, first * width, width)
 
 
 def adam_table(w: floats32, m: floats32, v: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
-               rows: int64, count: int64, width: int64, shift: int64) -> None:
-    """All rows of the table, whose gradient is zero but where `keys` say."""
-    done = 0
+               first: int64, last: int64, rows: int64, count: int64, width: int64, shift: int64) -> None:
+    """All rows of the table, whose gradient is zero but where `keys` say; parts are as many rows in a stretch."""
+    done = rows * first // PARTS
+    end = rows * last // PARTS
     for k in range(count):
-        if gather(row, keys, grad, k, count, width, shift) > 0:
-            place = keys[k] >> shift
+        place = keys[k] >> shift
+        mine = place >= done and place < end
+        if gather(mine, row, first * width, keys, grad, k, count, width, shift) > 0:
             adam_idle(w, m, v, settings, done * width, (place - done) * width)
-            adam_part(w, m, v, row, settings, place * width, 0, width)
+            adam_part(w, m, v, row, settings, place * width, first * width, width)
             done = place + 1
-    adam_idle(w, m, v, settings, done * width, (rows - done) * width)
+    adam_idle(w, m, v, settings, done * width, (end - done) * width)

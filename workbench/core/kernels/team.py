@@ -8,24 +8,31 @@ from typing import Any
 from workbench.core.kernels.choice import Kernel
 from workbench.core.kernels.llvm import Program, load
 from workbench.core.kernels.openmp import runtime
-from workbench.core.kernels.threads import threads_now
+from workbench.core.kernels.threads import SERIAL, threads_now
 
-__all__ = ["shared_rows"]
+__all__ = ["SHARED", "shared_rows", "worth_sharing"]
+
+SHARED = 2 * SERIAL      # seconds on one thread from which on threads share a loop: memory limits what they gain
+_BYTES = 2e10            # measured on one core: what a second moves
 
 
-def shared_rows(program: Program, arrays: int, rows: int, numbers: Sequence[int]) -> Kernel:
+def worth_sharing(moved: int, seconds: float = 0.0) -> bool:
+    """Is a loop that moves so many bytes, and computes for so long on one thread besides, worth waking others?"""
+    return moved / _BYTES + seconds > SHARED and runtime() is not None
+
+
+def shared_rows(program: Program, rows: int, numbers: Sequence[int]) -> Kernel:
     """A kernel of C-contiguous arrays: each thread takes an equal part of `rows`, without the interpreter's lock.
 
     The program is one for a "team": its numbers are the first row of a part, that behind the last, and `numbers`. A row's
-    bits may not depend on the part that it is in. There must be a `runtime`.
+    bits may not depend on the part that it is in. There must be a `runtime`. Several threads may call it at the same time.
     """
     found = runtime()
     assert found is not None  # the selectors ask first
-    block = (ctypes.c_int64 * (3 + arrays + len(numbers)))(*found.team, rows, *[0] * arrays, *numbers)
-    parallel, address = found.parallel, ctypes.c_void_p(load(program))
+    parallel, address, head = found.parallel, ctypes.c_void_p(load(program)), (*found.team, rows)
 
     def kernel(*given: Any) -> None:
-        for place, array in enumerate(given, 3):
-            block[place] = array.ctypes.data
+        block = (ctypes.c_int64 * (len(head) + len(given) + len(numbers)))(
+            *head, *[array.ctypes.data for array in given], *numbers)
         parallel(address, block, threads_now(), 0)
     return kernel

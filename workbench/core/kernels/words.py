@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 __all__ = ["bits", "called", "copy16", "exp", "fast", "float32", "floats32", "floor", "from_bits", "fused", "independent",
-           "inf", "int32", "int64", "ints64", "largest", "load16", "log", "nan", "room", "smallest", "sqrt", "store16"]
+           "inf", "int32", "int64", "ints64", "largest", "load16", "log", "nan", "place", "room", "smallest", "spread16",
+           "sqrt", "store16"]
 
 T = TypeVar("T")
 floats32 = MutableSequence[float]
@@ -61,6 +62,16 @@ def load16(address: int) -> Any:
     return np.ctypeslib.as_array((ctypes.c_float * 16).from_address(address)).copy()
 
 
+def spread16(x: float) -> Any:
+    """One float 16 times, as one value."""
+    return np.full(16, x, np.float32)
+
+
+def place(memory: Any, index: int) -> int:
+    """The address of an element of typed memory."""
+    return int(memory.ctypes.data + index * memory.itemsize)
+
+
 def store16(address: int, value: Any) -> None:
     np.ctypeslib.as_array((ctypes.c_float * 16).from_address(address))[:] = value
 
@@ -78,6 +89,6 @@ def room(nbytes: int) -> int:
     return ctypes.addressof(_rooms[-1])
 
 
-def called(address: int) -> int:
-    """What the C function `int f(void)` at an address gives."""
-    return int(ctypes.CFUNCTYPE(ctypes.c_int)(address)())
+def called(address: int, *given: int) -> int:
+    """What the C function at an address gives, an int, for whole numbers and addresses."""
+    return int(ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * len(given))(address)(*given))

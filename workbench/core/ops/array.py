@@ -80,7 +80,7 @@ def _(node, dy):
 
 
 def _expanded(inputs, attrs):
-    dims, given = inputs[0].shape.dims, attrs["axis"]
+    dims, given = inputs[0].shape.sizes, attrs["axis"]
     if dims is None:
         return [Shape(None)]
     axes = given if isinstance(given, tuple) else (given,)
@@ -113,7 +113,7 @@ def _(node, dy):
 
 
 def _squeezed(inputs, attrs):
-    dims, given = inputs[0].shape.dims, attrs["axis"]
+    dims, given = inputs[0].shape.sizes, attrs["axis"]
     if dims is None or (given in (None, ()) and None in dims):
         return [Shape(None)]
     if given in (None, ()):
@@ -141,36 +141,10 @@ def _(node, dy):
     return ops.reshape(dy, ops.shape_vector(node.inputs[0]))
 
 
-def _transposed(inputs, attrs):
-    dims, perm = inputs[0].shape.dims, attrs["perm"]
-    if dims is None:
-        return [Shape(None if perm is None else [None] * len(perm))]
-    if perm is not None and sorted(perm) != list(range(len(dims))):
-        raise errors.ShapeError(f"transpose: perm {list(perm)} is no order of the {len(dims)} axes of x (shape "
-                                f"{inputs[0].shape}); name each axis once")
-    return [Shape(dims[::-1] if perm is None else [dims[p] for p in perm])]
-
-
-def _transpose_into(x, out, *, perm):
-    np.copyto(out, x.transpose(perm))
-
-
-@op("x? -> ?", shape=_transposed, into=_transpose_into)
-def transpose(x, *, perm=None):
-    """x with its axes in the order `perm` (None = reversed)."""
-    return x.transpose(perm).copy(order="C")
-
-
-@transpose.gradient
-def _(node, dy):
-    perm = node.attrs["perm"]
-    return ops.transpose(dy, None if perm is None else tuple(int(i) for i in np.argsort(perm)))
-
-
 def _broadcast_shape(inputs, attrs):
     x, target = inputs[0].shape, constant_shape(inputs[1])
-    if x.dims is not None and target.dims is not None:
-        _check_broadcast(x.dims, target.dims)
+    if x.sizes is not None and target.sizes is not None:
+        _check_broadcast(x.sizes, target.sizes)
     return [target]
 
 
@@ -215,7 +189,7 @@ def _joined(inputs, attrs):
     axis = _axis(given, rank, "concat")
     dims, known = [None] * rank, [0] * rank      # what is known of the result, and the number of the value that told it
     for i, tensor in enumerate(inputs):
-        for a, d in enumerate(tensor.shape.dims or ()):
+        for a, d in enumerate(tensor.shape.sizes or ()):
             if a != axis and None not in (d, dims[a]) and d != dims[a]:
                 raise errors.ShapeError(f"concat: values[{known[a]}] axis {a} is {dims[a]} but values[{i}] axis {a} is {d}; "
                                         f"only axis {axis} may differ")
@@ -275,7 +249,7 @@ def _(*values, axis, name):
 @returns_list
 def _split_shapes(inputs, attrs):
     axis, parts = attrs["axis"], attrs["num_or_size_splits"]
-    dims = inputs[0].shape.dims
+    dims = inputs[0].shape.sizes
     if dims is None:
         return [Shape(None)] * (parts if isinstance(parts, int) else len(parts))
     axis = _axis(axis, len(dims), "split")
@@ -342,10 +316,10 @@ def _stacked(inputs, attrs):
     common = Shape(None)
     for tensor in inputs:
         common = common.merge(tensor.shape, "stack")
-    if common.dims is None:
+    if common.sizes is None:
         return [Shape(None)]
-    axis = _axis(attrs["axis"], len(common.dims) + 1, "stack")
-    return [Shape([*common.dims[:axis], len(inputs), *common.dims[axis:]])]
+    axis = _axis(attrs["axis"], len(common.sizes) + 1, "stack")
+    return [Shape([*common.sizes[:axis], len(inputs), *common.sizes[axis:]])]
 
 
 def _stack_into(*values_and_out, axis):
@@ -366,7 +340,7 @@ def _(node, dy):
 
 @returns_list
 def _unstacked(inputs, attrs):
-    dims, num = inputs[0].shape.dims, attrs["num"]
+    dims, num = inputs[0].shape.sizes, attrs["num"]
     if dims is None:
         count, rest = num, Shape(None)
     else:

@@ -1,4 +1,4 @@
-"""Axes that only the step knows: the operation is done along the second axis of a block [before, axis, after]."""
+"""Axes: their order, and operations along one that only the step knows, the second of a block [before, axis, after]."""
 from __future__ import annotations
 
 import numpy as np
@@ -6,6 +6,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.opdef import composed, op
+from workbench.core.graph.shape import Shape
 
 
 @op("axis[] rank[] -> []", types="int32 int32 -> int32", differentiable=False)
@@ -14,6 +15,59 @@ def axis_at(axis, rank):
     if not -rank <= axis < rank:
         raise errors.ShapeError(f"axis: {axis} is outside a tensor of rank {rank}; use {-rank} … {rank - 1}")
     return np.asarray(axis % rank, np.int32)
+
+
+def _transposed(inputs, attrs):
+    dims, perm = inputs[0].shape.sizes, attrs["perm"]
+    if dims is None:
+        return [Shape(None if perm is None else [None] * len(perm))]
+    if perm is not None and sorted(perm) != list(range(len(dims))):
+        raise errors.ShapeError(f"transpose: perm {list(perm)} is no order of the {len(dims)} axes of x (shape "
+                                f"{inputs[0].shape}); name each axis once")
+    return [Shape(dims[::-1] if perm is None else [dims[p] for p in perm])]
+
+
+def _transpose_into(x, out, *, perm):
+    np.copyto(out, x.transpose(perm))
+
+
+@op("x? -> ?", shape=_transposed, into=_transpose_into)
+def transpose(x, *, perm=None):
+    """x with its axes in the order `perm` (None = reversed)."""
+    return x.transpose(perm).copy(order="C")
+
+
+@transpose.gradient
+def _(node, dy):
+    perm = node.attrs["perm"]
+    return ops.transpose(dy, None if perm is None else tuple(int(i) for i in np.argsort(perm)))
+
+
+def _permuted(inputs, attrs):
+    x, perm = inputs[0].shape, inputs[1].shape
+    rank = x.rank if x.rank is not None else perm[0].value
+    if x.rank is not None and not perm.compatible(Shape([rank])):
+        raise errors.ShapeError(f"transpose: perm has shape {perm} but x has {rank} axes (shape {x}); name each axis once")
+    return [Shape(None if rank is None else [None] * rank)]
+
+
+@op("x? perm[r] -> ?", types="T int32 -> T", shape=_permuted)
+def permute(x, perm):
+    """x with its axes in the order `perm`, which only the step knows; ShapeError where that is no order of them."""
+    if sorted(perm.tolist()) != list(range(x.ndim)):
+        raise errors.ShapeError(f"transpose: perm {perm.tolist()} is no order of the {x.ndim} axes of x (shape "
+                                f"{list(x.shape)}); name each axis once")
+    return np.transpose(x, perm).copy(order="C")
+
+
+@permute.gradient
+def _(node, dy):
+    return ops.permute(dy, ops.invert_permutation(node.inputs[1])), None
+
+
+@transpose.at_run_time("perm")
+def _(x, perm, name=None):
+    return ops.permute(convert(x), ops.cast(convert(perm), "int32"), name=name)
 
 
 @composed

@@ -16,11 +16,11 @@ BITS: dict[str, Any] = {"types": "T:int -> T", "differentiable": False}
 
 def _recast(inputs, attrs):
     shape, ours, theirs = inputs[0].shape, inputs[0].dtype.size, as_dtype(attrs["dtype"]).size
-    if shape.dims is None or ours == theirs:
+    if shape.sizes is None or ours == theirs:
         return [shape]
     if ours > theirs:
         return [shape + Shape([ours // theirs])]
-    if not shape.dims or shape.dims[-1] not in (None, theirs // ours):
+    if not shape.sizes or shape.sizes[-1] not in (None, theirs // ours):
         raise errors.ShapeError(f"bitcast: input has shape {shape} but {theirs // ours} numbers of {inputs[0].dtype.name} make "
                                 f"one of {as_dtype(attrs['dtype']).name}; the last axis must have that many")
     return [shape[:-1]]

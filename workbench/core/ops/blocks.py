@@ -25,7 +25,7 @@ def _numbers(where, name, vector):
 def _dims(x):
     """The dimensions of x of known rank: ints, or scalar tensors."""
     shape = None if x.shape.known else ops.shape(x)
-    return [ops.getitem(shape, i) if dim is None else dim for i, dim in enumerate(x.shape.dims)]
+    return [ops.getitem(shape, i) if dim is None else dim for i, dim in enumerate(x.shape.sizes)]
 
 
 def _shared(where, what, size, block):

@@ -184,10 +184,10 @@ def _(node, dy):
 def _half(inputs, attrs):
     """Lengths of the transformed axes as asked, of the last one half of it and one."""
     [shape] = _kept(inputs, attrs)
-    if shape.dims is None:
+    if shape.sizes is None:
         return [shape]
     lengths = list(attrs["lengths"])
-    return [Shape([*shape.dims[:-len(lengths)], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0])]
+    return [Shape([*shape.sizes[:-len(lengths)], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0])]
 
 
 def _fitted(x, lengths):
@@ -227,7 +227,7 @@ def fitted(x, *, lengths):
 
 
 def _lengthened(shape, lengths):
-    return shape if shape.dims is None else Shape([*shape.dims[:-len(lengths)], *lengths])
+    return shape if shape.sizes is None else Shape([*shape.sizes[:-len(lengths)], *lengths])
 
 
 @fitted.gradient

@@ -31,10 +31,10 @@ def _convolved(inputs, attrs):
 
 
 def _convolved_shape(x, kernel, attrs):
-    if x.dims is None or kernel.dims is None:
+    if x.sizes is None or kernel.sizes is None:
         return Shape([None] * 4)
-    n, h, w, _ = channels_last(x.dims, attrs)
-    kh, kw, _, out = kernel.dims
+    n, h, w, _ = channels_last(x.sizes, attrs)
+    kh, kw, _, out = kernel.sizes
     if kh is None or kw is None:
         return from_last((n, None, None, out), attrs)
     (oh, *_), (ow, *_) = extents_of((h, w), (kh, kw), attrs)
@@ -48,7 +48,7 @@ def _convolve(x, filter, attrs):
     return rows.reshape(*windows.shape[:3], filter.shape[3])
 
 
-@op(image_text("x", filter="filter[i,j,c,o]"), name="conv2d", types="T:float -> T", shape=_convolved)
+@op(image_text("x", filter="filter[i,j,c,o]"), name="conv2d", types="T:float -> T", shape=_convolved, fresh=True)
 def conv2d_(x, filter, *, strides=(1, 1), padding="SAME", data_format="NHWC", dilations=(1, 1)):
     """Cross-correlation of images with a filter [height, width, channels in, channels out]."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
@@ -81,14 +81,14 @@ def _image_gradient(inputs, attrs):
 
 def _convolvable(images, filter, dy, attrs):
     """`images`, after ShapeError if their convolution with the filter has not the shape of dy."""
-    if images.dims is not None:
-        channels = channels_last(images.dims, attrs)[3]
+    if images.sizes is not None:
+        channels = channels_last(images.sizes, attrs)[3]
         Shape([filter[2]]).merge(Shape([channels]), "conv2d_backprop_input: channels of the filter and of input_shape")
     _convolved_shape(images, filter, attrs).merge(dy, f"conv2d_backprop_input: the convolution of {images} and dy")
     return images
 
 
-@op("filter[i,j,c,o] dy[n,_,_,_] -> ?", types="T:float -> T", shape=_image_gradient)
+@op("filter[i,j,c,o] dy[n,_,_,_] -> ?", types="T:float -> T", shape=_image_gradient, fresh=True)
 def conv2d_backprop_input(filter, dy, *, input_shape, strides, padding, data_format="NHWC", dilations=(1, 1)):
     """The derivative of conv2d by its images, of shape `input_shape` (batch None = that of dy)."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
@@ -135,15 +135,15 @@ def _filter_gradient(inputs, attrs):
 
 def _filter_of(x, dy, filter, attrs):
     """The shape `filter`, after ShapeError if the convolution of x with it has not the shape of dy."""
-    if x.dims is not None and filter.dims is not None:
-        channels = channels_last(x.dims, attrs)[3]
+    if x.sizes is not None and filter.sizes is not None:
+        channels = channels_last(x.sizes, attrs)[3]
         Shape([filter[2]]).merge(Shape([channels]), "conv2d_backprop_filter: channels of filter_shape and of x")
     _convolved_shape(x, filter, attrs).merge(dy, f"conv2d_backprop_filter: the convolution of {x} and dy")
     return filter
 
 
 @op(lambda *, data_format, **others: f"x[{'n,c,h,w' if data_format == 'NCHW' else 'n,h,w,c'}] dy[n,_,_,_] -> ?",
-    types="T:float -> T", shape=_filter_gradient)
+    types="T:float -> T", shape=_filter_gradient, fresh=True)
 def conv2d_backprop_filter(x, dy, *, filter_shape, strides, padding, data_format="NHWC", dilations=(1, 1)):
     """The derivative of conv2d by its filter, of shape `filter_shape`."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
@@ -183,7 +183,7 @@ def _(node, ddf):
     return (*_filter_gradient_gradients(node, ddf), None)
 
 
-@op(image_text("x", filter="filter[i,j,c,o] bias[o]"), types="T:float -> T", shape=_convolved)
+@op(image_text("x", filter="filter[i,j,c,o] bias[o]"), types="T:float -> T", shape=_convolved, fresh=True)
 def fused_conv2d(x, filter, bias, *, strides=(1, 1), padding="SAME", data_format="NHWC", dilations=(1, 1),
                  activation="none"):
     """activation(conv2d(x, filter) + bias) in one pass; the activation is "none" or "relu"."""
@@ -206,6 +206,6 @@ def conv2d_transpose(value, filter, output_shape, strides, padding="SAME", data_
     """The transpose of conv2d, with filter [height, width, channels out, channels in]: float images of `output_shape`."""
     wanted = convert(output_shape)
     shape = constant_shape(wanted)
-    late = shape.dims is None or None in shape.dims[1:]
-    return ops.conv2d_backprop_input(filter, value, input_shape=wanted if late else shape.dims,
+    late = shape.sizes is None or None in shape.sizes[1:]
+    return ops.conv2d_backprop_input(filter, value, input_shape=wanted if late else shape.sizes,
                                      **options_of("conv2d_transpose", strides, padding, data_format), name=name)

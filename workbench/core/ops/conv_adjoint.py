@@ -34,8 +34,8 @@ def atrous_conv2d_transpose(value, filters, output_shape, rate, padding, name=No
         raise errors.InvalidArgumentError(f"atrous_conv2d_transpose: rate is {rate!r}; use a whole number from 1")
     wanted = convert(output_shape)
     shape = constant_shape(wanted)
-    late = shape.dims is None or None in shape.dims[1:]
-    return ops.conv2d_backprop_input(filters, value, input_shape=wanted if late else shape.dims, name=name,
+    late = shape.sizes is None or None in shape.sizes[1:]
+    return ops.conv2d_backprop_input(filters, value, input_shape=wanted if late else shape.sizes, name=name,
                                      **options_of("atrous_conv2d_transpose", 1, padding, "NHWC", int(rate)))
 
 

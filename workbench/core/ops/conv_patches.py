@@ -17,9 +17,9 @@ def _cut(inputs, attrs):
 
 
 def _patches_of(images, attrs):
-    if images.dims is None:
+    if images.sizes is None:
         return Shape([None] * 4)
-    n, h, w, c = images.dims
+    n, h, w, c = images.sizes
     (oh, *_), (ow, *_) = extents_of((h, w), attrs["ksize"], attrs)
     return Shape([n, oh, ow, None if c is None else math.prod(attrs["ksize"]) * c])
 
@@ -27,8 +27,8 @@ def _patches_of(images, attrs):
 def _put_back(inputs, attrs):
     where = "image_patches_grad"
     images = constant_shape(inputs[1]).merge(Shape([None] * 4), f"{where}: input_shape")
-    if inputs[0].shape.dims is not None:
-        batch = Shape([inputs[0].shape.dims[0], None, None, None])
+    if inputs[0].shape.sizes is not None:
+        batch = Shape([inputs[0].shape.sizes[0], None, None, None])
         images = images.merge(batch, f"{where}: input_shape and the number of dy")
     _patches_of(images, attrs).merge(inputs[0].shape, f"{where}: the patches of {images} and dy")
     return [images]
@@ -96,7 +96,7 @@ def _depthwise(where, input, filter, strides, padding, rate, data_format, name):
         raise errors.InvalidArgumentError(f"{where}: the shape {kernel.shape} of filter is known only at run time but the "
                                           "graph needs it now; use set_shape")
     height, width, channels, times = kernel.shape.static
-    own = x.shape.dims[1 if data_format == "NCHW" else 3]
+    own = x.shape.sizes[1 if data_format == "NCHW" else 3]
     if own not in (None, channels):
         raise errors.ShapeError(f"{where}: input has {own} channels but filter axis 2 is {channels}; make them equal")
     x = ops.transpose(x, [0, 2, 3, 1]) if options.pop("data_format") == "NCHW" else x

@@ -19,10 +19,10 @@ def _lowest(dtype):
 
 def _pooled(inputs, attrs):
     x = inputs[0].shape
-    if x.dims is None:
+    if x.sizes is None:
         return [Shape([None] * 4)]
-    (height, *_), (width, *_) = extents_of(x.dims[1:3], attrs["ksize"], attrs)
-    return [Shape([x.dims[0], height, width, x.dims[3]])]
+    (height, *_), (width, *_) = extents_of(x.sizes[1:3], attrs["ksize"], attrs)
+    return [Shape([x.sizes[0], height, width, x.sizes[3]])]
 
 
 @op("x[n,h,w,c] -> ?", types="T:real -> int64", shape=_pooled, differentiable=False)
@@ -60,7 +60,7 @@ def max_pool_with_argmax(input, ksize, strides, padding, Targmax="int64", name=N
 
 def _first_largest(x, axis):
     """The first largest element along an axis of known length; its gradient goes to that one."""
-    count = x.shape.dims[axis]
+    count = x.shape.sizes[axis]
     along = ops.reshape(ops.range(count), [count] + [1] * (x.shape.rank - axis - 1))
     hit = ops.equal(ops.expand_dims(ops.cast(ops.argmax(x, axis=axis), "int32"), axis), along)
     return ops.reduce_sum(ops.select(hit, x, ops.zeros_like(x)), axis=axis)
@@ -156,7 +156,7 @@ class _Once:
 
 def _windows(x, borders, axis, most, overlapping, size):
     """x with `most` elements behind each border along `axis` in an axis behind it, and which of them belong there."""
-    count = borders.shape.dims[0] - 1
+    count = borders.shape.sizes[0] - 1
     first = ops.expand_dims(ops.getitem(borders, slice(0, count)), 1)
     last = ops.expand_dims(ops.getitem(borders, slice(1, count + 1)), 1) + (1 if overlapping else 0)
     places = first + np.arange(most)
@@ -181,8 +181,8 @@ def _fractional(where, value, ratio, pseudo_random, overlapping, deterministic, 
         borders[-1].set_shape([count + 1])
         x, mask = _windows(x, borders[-1], axis, size // count + 1 + bool(overlapping), overlapping, size)
         masks.append(mask)
-    inside = ops.logical_and(ops.reshape(masks[0], [1, *masks[0].shape.dims, 1, 1, 1]),
-                             ops.reshape(masks[1], [1, 1, 1, *masks[1].shape.dims, 1]))
+    inside = ops.logical_and(ops.reshape(masks[0], [1, *masks[0].shape.sizes, 1, 1, 1]),
+                             ops.reshape(masks[1], [1, 1, 1, *masks[1].shape.sizes, 1]))
     return x, inside, borders
 
 
@@ -196,7 +196,7 @@ def fractional_max_pool(value, pooling_ratio, pseudo_random=False, overlapping=F
     """
     x, inside, borders = _fractional("fractional_max_pool", value, pooling_ratio, pseudo_random, overlapping, deterministic,
                                      seed, seed2)
-    n, p, h, q, w, c = x.shape.dims
+    n, p, h, q, w, c = x.shape.sizes
     low = ops.zeros_like(x) + convert(_lowest(x.dtype.numpy), x.dtype)
     apart = ops.transpose(ops.select(inside, x, low), [0, 1, 3, 2, 4, 5])
     flat = ops.reshape(apart, [-1 if n is None else n, p, q, h * w, c])

@@ -30,9 +30,9 @@ def _pooled(inputs, attrs):
 
 
 def _pooled_shape(x, attrs):
-    if x.dims is None:
+    if x.sizes is None:
         return Shape([None] * 4)
-    n, h, w, c = channels_last(x.dims, attrs)
+    n, h, w, c = channels_last(x.sizes, attrs)
     (oh, *_), (ow, *_) = extents_of((h, w), attrs["ksize"], attrs)
     return from_last((n, oh, ow, c), attrs)
 
@@ -170,7 +170,7 @@ def _(node, ddx):
 
 def _largest_channels(x, ksize, strides, data_format, name):
     at = 1 if data_format == "NCHW" else 3
-    count, depth = ksize[at], x.shape.merge(Shape([None] * 4), "max_pool").dims[at]
+    count, depth = ksize[at], x.shape.merge(Shape([None] * 4), "max_pool").sizes[at]
     fault = None
     if ksize.count(1) < 3:
         fault = "MaxPooling supports exactly one of pooling across depth or pooling across width/height."

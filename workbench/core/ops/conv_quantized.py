@@ -16,9 +16,9 @@ from workbench.core.ops.conv_windows import extents_of, options_of, views, windo
 def _filtered(inputs, attrs):
     images, filter = (t.shape.merge(Shape([None] * 4), "quantized_conv2d") for t in inputs[:2])
     Shape([images[3]]).merge(Shape([filter[2]]), "quantized_conv2d: channels of the images and of the filter")
-    if None in filter.dims[:2]:
+    if None in filter.sizes[:2]:
         return [Shape([images[0], None, None, filter[3]]), Shape(()), Shape(())]
-    (height, *_), (width, *_) = extents_of(images.dims[1:3], filter.dims[:2], attrs)
+    (height, *_), (width, *_) = extents_of(images.sizes[1:3], filter.sizes[:2], attrs)
     return [Shape([images[0], height, width, filter[3]]), Shape(()), Shape(())]
 
 
@@ -52,7 +52,7 @@ def _(quantized_conv2d, input, filter, min_input, max_input, min_filter, max_fil
 
 def _windows(inputs, attrs):
     images = inputs[0].shape.merge(Shape([None] * 4), "quantized pooling")
-    (height, *_), (width, *_) = extents_of(images.dims[1:3], attrs["ksize"], attrs)
+    (height, *_), (width, *_) = extents_of(images.sizes[1:3], attrs["ksize"], attrs)
     return [Shape([images[0], height, width, images[3]]), Shape(()), Shape(())]
 
 

@@ -57,11 +57,11 @@ def _scatter(parts, size, kernel, strides, padding, dilations):
 
 def _filtered(inputs, attrs):
     x, f = inputs[0].shape, inputs[1].shape
-    if x.dims is None or f.dims is None:
+    if x.sizes is None or f.sizes is None:
         return [Shape([None] * 5)]
-    sizes = [(None, 0, 0)] * 3 if None in f.dims[:3] else _extents(
-        x.dims[1:4], f.dims[:3], attrs["strides"], attrs["padding"], attrs["dilations"])
-    return [Shape([x.dims[0], *[s[0] for s in sizes], f.dims[4]])]
+    sizes = [(None, 0, 0)] * 3 if None in f.sizes[:3] else _extents(
+        x.sizes[1:4], f.sizes[:3], attrs["strides"], attrs["padding"], attrs["dilations"])
+    return [Shape([x.sizes[0], *[s[0] for s in sizes], f.sizes[4]])]
 
 
 VOLUME = "T:float -> T"
@@ -136,10 +136,10 @@ def _(node, ddf):
 
 def _pooled(inputs, attrs):
     x = inputs[0].shape
-    if x.dims is None:
+    if x.sizes is None:
         return [Shape([None] * 5)]
-    sizes = _extents(x.dims[1:4], attrs["ksize"], attrs["strides"], attrs["padding"], attrs["dilations"])
-    return [Shape([x.dims[0], *[s[0] for s in sizes], x.dims[4]])]
+    sizes = _extents(x.sizes[1:4], attrs["ksize"], attrs["strides"], attrs["padding"], attrs["dilations"])
+    return [Shape([x.sizes[0], *[s[0] for s in sizes], x.sizes[4]])]
 
 
 def _lowest(dtype):

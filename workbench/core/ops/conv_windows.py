@@ -143,7 +143,7 @@ def images_of(dy, attrs):
 
 def image_shape(x):
     """The shape of x for an attribute, in which the number of images may be unknown; else a tensor, read at run time."""
-    return ops.shape(x) if x.shape.dims is None or None in x.shape.dims[1:] else x.shape.dims
+    return ops.shape(x) if x.shape.sizes is None or None in x.shape.sizes[1:] else x.shape.sizes
 
 
 def kernel_shape(filter):

@@ -74,7 +74,7 @@ def _(bincount, arr, weights=None, minlength=None, maxlength=None, dtype="int32"
 
 
 def _unravelled(inputs, attrs):
-    return [Shape([None if inputs[1].shape.dims is None else inputs[1].shape.dims[0]]) + inputs[0].shape]
+    return [Shape([None if inputs[1].shape.sizes is None else inputs[1].shape.sizes[0]]) + inputs[0].shape]
 
 
 @op("indices? dims[r] -> ?", types="T:int T -> T", shape=_unravelled, differentiable=False)

@@ -44,7 +44,7 @@ def _cast(array, dtype):
 
 
 def _sides(inputs):
-    dims = inputs[0].shape.dims
+    dims = inputs[0].shape.sizes
     if dims is None or len(dims) < 2:
         return None
     lead, m, n = dims[:-2], dims[-2], dims[-1]
@@ -157,7 +157,7 @@ def _(svd, tensor, full_matrices=False, compute_uv=True, name=None):
 
 def _eigen_shapes(inputs, attrs):
     shape = inputs[0].shape
-    return [shape if shape.dims is None else shape[:-1], shape]
+    return [shape if shape.sizes is None else shape[:-1], shape]
 
 
 @op("tensor[...,n,n] -> ? ?", name="self_adjoint_eig", types="T:differentiable ->",

@@ -162,8 +162,8 @@ def lin_space(start, stop, num, name=None):
 # repeating and padding
 
 def _tiled(inputs, attrs):
-    dims, times = inputs[0].shape.dims, constant_shape(inputs[1])
-    if dims is None or times.dims is None:
+    dims, times = inputs[0].shape.sizes, constant_shape(inputs[1])
+    if dims is None or times.sizes is None:
         return [Shape(None) if times.rank is None else Shape([None] * times.rank)]
     if len(dims) != len(times):
         raise errors.ShapeError(f"tile: x has rank {len(dims)} (shape {inputs[0].shape}) but multiples has "
@@ -198,7 +198,7 @@ def _(node, ddx):
 def _paddings(where, inputs):
     """What is known of the paddings, one pair for each axis, none negative."""
     x, paddings = inputs[0].shape, constant_value(inputs[1])
-    if x.dims is not None:
+    if x.sizes is not None:
         Shape([len(x), 2]).merge(inputs[1].shape, f"{where}: paddings")
     if paddings is not None and (paddings < 0).any():
         raise errors.ShapeError(f"{where}: paddings must be non-negative but they are {paddings.tolist()}; use 0 or "
@@ -210,9 +210,10 @@ def _padded(inputs, attrs):
     if attrs["mode"].upper() not in _MODES:
         raise errors.InvalidArgumentError(f"pad: Unknown padding mode: {attrs['mode']}; use one of {', '.join(_MODES)}")
     x, paddings = inputs[0].shape, _paddings("pad", inputs)
-    if x.dims is None or paddings is None:
-        return [Shape(None if x.dims is None else [None] * len(x))]
-    return [Shape(None if d is None else d + int(a) + int(b) for d, (a, b) in zip(x.dims, paddings))]
+    if x.sizes is None or paddings is None:
+        pairs = inputs[1].shape[0].value if x.sizes is None else len(x)
+        return [Shape(None if pairs is None else [None] * pairs)]
+    return [Shape(None if d is None else d + int(a) + int(b) for d, (a, b) in zip(x.sizes, paddings))]
 
 
 _MODES: dict[str, Any] = {"CONSTANT": "constant", "REFLECT": "reflect", "SYMMETRIC": "symmetric"}
@@ -245,9 +246,9 @@ def _(node, dy):
 
 def _unpadded(inputs, attrs):
     dy, paddings = inputs[0].shape, _paddings("pad_mirror_grad", inputs)
-    if dy.dims is None or paddings is None:
-        return [Shape(None if dy.dims is None else [None] * len(dy))]
-    return [Shape(None if d is None else d - int(a) - int(b) for d, (a, b) in zip(dy.dims, paddings))]
+    if dy.sizes is None or paddings is None:
+        return [Shape(None if dy.sizes is None else [None] * len(dy))]
+    return [Shape(None if d is None else d - int(a) - int(b) for d, (a, b) in zip(dy.sizes, paddings))]
 
 
 @op("dy? paddings[r,2] -> ?", types="T int -> T", shape=_unpadded)

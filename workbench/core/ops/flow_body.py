@@ -89,7 +89,7 @@ def copy_operation(op: Operation, graph: Graph, tensors: dict[Tensor, Tensor], o
 
     `changes` are device, colocation or control (operations to wait for besides the copied ones).
     """
-    control = [operations[c] for c in op.control_inputs if c in operations] + list(changes.pop("control", ()))
+    control = [operations[c] for c in op.controls if c in operations] + list(changes.pop("control", ()))
     inputs = [tensors.get(t, tensors[op.inputs[0]]) for t in op.inputs]     # a back edge is set when its end exists
     options = {"device": op.device, "colocation": op.colocation, "derived": op.derived, **changes}
     new = graph.create(op.definition, inputs, op.attrs, name + "/", control, source=op.source, **options)

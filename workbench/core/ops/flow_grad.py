@@ -154,7 +154,7 @@ def _agree(sides: Sequence[GradientBody], forwards: Sequence[Subgraph], found: S
 
 
 def _no_slices(like: IndexedSlices) -> IndexedSlices:
-    rows = [d or 0 for d in like.values.shape[1:].dims or ()]
+    rows = [d or 0 for d in like.values.shape[1:].sizes or ()]
     return IndexedSlices(ops.zeros((0, *rows), like.values.dtype), ops.zeros((0,), like.indices.dtype))
 
 
@@ -237,7 +237,7 @@ def _placeholder(tensor: Tensor) -> Tensor:
     if tensor.dtype is resource:
         raise errors.UnimplementedError(f"gradients: {tensor.name} is a handle computed inside a branch; make it "
                                         "outside")
-    dims = [d or 0 for d in tensor.shape.dims] if tensor.shape.dims is not None else [0]
+    dims = [d or 0 for d in tensor.shape.sizes] if tensor.shape.sizes is not None else [0]
     if tensor.dtype.kind == "string":
         return ops.constant(np.full(dims, b"", object), tensor.dtype)      # type: ignore[no-any-return]
     return ops.zeros(dims, tensor.dtype)      # type: ignore[no-any-return]

@@ -109,7 +109,7 @@ class _Product(_Listed):
 def _adds_up_over_rows(grad: Tensor) -> bool:
     """Is it `aᵀ @ b`, of fewer elements in a and b than it has itself, as far as that is known?"""
     node = grad.op
-    if node.kind != "matmul" or not node.attrs["transpose_a"] or node.attrs["transpose_b"] or node.control_inputs:
+    if node.kind != "matmul" or not node.attrs["transpose_a"] or node.attrs["transpose_b"] or node.controls:
         return False
     if any(t.shape.rank != 2 for t in node.inputs):
         return False

@@ -18,7 +18,7 @@ def _dtypes(dtypes: Any, attrs: Any) -> list[Any]:
     return list(attrs["dtypes"])
 
 
-@op("*values? -> ?", types=_dtypes, shape=_shapes)
+@op("*values? -> ?", types=_dtypes, shape=_shapes, fresh=True)
 def fused(*values: Any, steps: tuple[Step, ...], results: tuple[tuple[int, ...], ...], shapes: Any, dtypes: Any,
           columns: tuple[int | None, ...] = (), space: tuple[int, ...] = (), names: tuple[str, ...] = ()) -> Any:
     """Several elementwise operations in one pass over memory.
@@ -34,10 +34,25 @@ def fused(*values: Any, steps: tuple[Step, ...], results: tuple[tuple[int, ...],
     given = [value if first is None else value[..., first:first + width]
              for value, first in zip(values, columns or (None,) * len(values))]
     done: list[Any] = []
-    for kind, operands, attrs in steps:
+    until = {i: number for number, (_, operands, _) in enumerate(steps) for where, i in operands if where == "step"}
+    until.update((i, len(steps)) for of in results for i in of)
+    for number, (kind, operands, attrs) in enumerate(steps):
         arguments = [given[i] if where == "input" else done[i] for where, i in operands]
         repeated = kind == "broadcast_to"
         done.append(np.broadcast_to(arguments[0], space) if repeated else registry[kind].reference(*arguments, **dict(attrs)))
-    outputs = [np.broadcast_to(done[of[0]], s.static) if len(of) == 1 else np.concatenate([done[i] for i in of], -1)
+        del arguments
+        for where, i in operands:
+            if where == "step" and until[i] == number:      # what nobody reads any more takes no memory
+                done[i] = None
+    others = {id(value) for value in values}      # and outputs so far
+    outputs = [_own(done[of[0]], s.static, others) if len(of) == 1 else np.concatenate([done[i] for i in of], -1)
                for of, s in zip(results, shapes)]
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _own(value: Any, shape: tuple[int, ...], others: set[int]) -> Any:
+    """`value` of this shape in an array that nothing else refers to: itself, where it is one already."""
+    own = isinstance(value, np.ndarray) and value.flags.owndata and value.shape == shape and id(value) not in others
+    found = value if own else np.array(np.broadcast_to(value, shape))
+    others.add(id(found))
+    return found

@@ -27,7 +27,7 @@ def _known(tensor):
 # slices
 
 def _sliced(inputs, attrs):
-    dims, begin, size = inputs[0].shape.dims, _known(inputs[1]), _known(inputs[2])
+    dims, begin, size = inputs[0].shape.sizes, _known(inputs[1]), _known(inputs[2])
     if dims is None or begin is None or size is None:
         return [Shape(None if dims is None else [None] * len(dims))]
     if not len(dims) == len(begin) == len(size):
@@ -96,7 +96,7 @@ def _masks(attrs):
 
 
 def _strided(inputs, attrs):
-    dims, vectors = inputs[0].shape.dims, [_known(t) for t in inputs[1:]]
+    dims, vectors = inputs[0].shape.sizes, [_known(t) for t in inputs[1:]]
     if dims is None or None in vectors:
         return [Shape(None)]
     masks = _masks(attrs)
@@ -231,7 +231,7 @@ def _vector(values):
 # rows by index
 
 def _gathered(inputs, attrs):
-    params, indices = (t.shape.dims for t in inputs)
+    params, indices = (t.shape.sizes for t in inputs)
     if params is None or indices is None:
         return [Shape(None)]
     axis = attrs["axis"]

@@ -97,7 +97,7 @@ def _(node, dy):
 
 def _diagonal(matrix):
     """The shape of the diagonals of matrices of this shape."""
-    dims = matrix.dims
+    dims = matrix.sizes
     if dims is None:
         return Shape(None)
     if len(dims) < 2:
@@ -184,12 +184,12 @@ def _contracted(inputs, attrs):
     terms, result = _terms(attrs["equation"], len(inputs))
     known: dict[str, int | None] = {}
     for number, (term, tensor) in enumerate(zip(terms, inputs)):
-        if tensor.shape.dims is None:
+        if tensor.shape.sizes is None:
             continue
         if len(tensor.shape) != len(term):
             raise errors.ShapeError(f"einsum: inputs[{number}] has rank {len(tensor.shape)} (shape {tensor.shape}) but its "
                                     f"term is {term!r}; give a letter for each axis")
-        for letter, dim in zip(term, tensor.shape.dims):
+        for letter, dim in zip(term, tensor.shape.sizes):
             before = known.setdefault(letter, dim)
             if None not in (before, dim) and before != dim:
                 raise errors.ShapeError(f"einsum: axis {letter!r} of {attrs['equation']!r} is {before} but {dim} in "

@@ -230,7 +230,7 @@ def list_concat(list: Any, *, dtype: DType, shape: Any = None) -> Any:
     """[n1+n2+…, ...]: the elements joined along their first axis; `shape` is that of one row."""
     if not list.length:
         rows = as_shape(shape)
-        return np.zeros((0, *(d or 0 for d in rows.dims or ())), dtype.numpy)
+        return np.zeros((0, *(d or 0 for d in rows.sizes or ())), dtype.numpy)
     return np.concatenate([*list][::-1])
 
 

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state.container import Context
+from workbench.core.state.growing_tables import GrowingTable
 from workbench.core.state.lookups import Table
 
 Array = np.ndarray[Any, Any]
@@ -44,6 +47,52 @@ def table_find(handle: Table, keys: Array, default_value: Any, *, value_dtype: A
 
 
 @op("handle[] -> []", types="resource -> int64", **TABLE)
-def table_size(handle: Table) -> Array:
+def table_size(handle: Table | GrowingTable) -> Array:
     """How many keys a table has. FailedPreconditionError before it is filled."""
     return np.asarray(handle.size(), np.int64)
+
+
+# tables that steps add to
+
+@op("-> []", types="-> resource", context=True, **TABLE)
+def growing_table(context: Context, *, key_dtype: Any, value_dtype: Any, key_shape: Any = (), value_shape: Any = (),
+                  empty_key: Any = None, buckets: int | None = None, shared_name: str = "",
+                  container: str = "") -> GrowingTable:
+    """The handle of a table that begins empty and that steps add to. InvalidArgumentError for a number of buckets that is no
+    power of two."""
+    if buckets is not None and (buckets < 1 or buckets & (buckets - 1)):
+        raise errors.InvalidArgumentError(f"growing_table: Number of buckets must be a power of 2, got {buckets}")
+    name = shared_name or context.node
+    return context.container.get(name, GrowingTable, lambda: GrowingTable(
+        name, as_dtype(key_dtype), as_dtype(value_dtype), tuple(key_shape), tuple(value_shape), empty_key), container)
+
+
+def _values(inputs: Any, attrs: Any) -> list[Shape]:
+    keys, inner = inputs[1].shape, len(attrs["key_shape"])
+    if keys.rank is None or keys.rank < inner:
+        return [Shape(None)]
+    return [keys[:keys.rank - inner] + as_shape(attrs["value_shape"])]
+
+
+@op("handle[] keys? default_value? -> ?", types="resource any any -> @value_dtype", shape=_values, **TABLE)
+def growing_table_find(handle: GrowingTable, keys: Array, default_value: Any, *, value_dtype: Any, key_shape: Any = (),
+                       value_shape: Any = ()) -> Array:
+    """The value of each key, the default where there is none."""
+    return handle.find(keys, default_value)
+
+
+@op("handle[] keys? values? ->", types="resource any any ->", **TABLE)
+def growing_table_insert(handle: GrowingTable, keys: Array, values: Array) -> None:
+    """Add keys with their values, in the place of those that they had."""
+    handle.insert(keys, values)
+
+
+def _all(inputs: Any, attrs: Any) -> list[Shape]:
+    return [Shape([None]) + as_shape(attrs[name]) for name in ("key_shape", "value_shape")]
+
+
+@op("handle[] -> ? ?", types="resource -> @key_dtype @value_dtype", shape=_all, **TABLE)
+def growing_table_export(handle: GrowingTable, *, key_dtype: Any, value_dtype: Any, key_shape: Any = (),
+                         value_shape: Any = ()) -> tuple[Array, Array]:
+    """All keys and all values."""
+    return handle.export()

@@ -138,10 +138,10 @@ def _joined(inputs, attrs):
     shapes = [t.shape for t in inputs[:count]]
     if any(s.rank is None for s in shapes):
         return [Shape(None), Shape(()), Shape(())]
-    lengths = [s.dims[axis] for s in shapes]
+    lengths = [s.sizes[axis] for s in shapes]
     rest = Shape(None)
     for shape in shapes:
-        rest = rest.merge(Shape([None if d == axis % shape.rank else n for d, n in enumerate(shape.dims)]), "quantized_concat")
+        rest = rest.merge(Shape([None if d == axis % shape.rank else n for d, n in enumerate(shape.sizes)]), "quantized_concat")
     dims = list(rest)
     dims[axis] = None if None in lengths else sum(lengths)
     return [Shape(dims), Shape(()), Shape(())]
@@ -185,7 +185,7 @@ def quantized_concat(concat_dim, values, input_mins, input_maxes, name=None):
 # arithmetic
 
 def _rows(inputs, attrs):
-    a, b = (t.shape.merge(Shape([None, None]), "quantized_matmul").dims[::-1 if turned else 1]
+    a, b = (t.shape.merge(Shape([None, None]), "quantized_matmul").sizes[::-1 if turned else 1]
             for t, turned in zip(inputs, (attrs["transpose_a"], attrs["transpose_b"])))
     Shape([a[1]]).merge(Shape([b[0]]), "quantized_matmul: the columns of a and the rows of b")
     return [Shape([a[0], b[1]]), Shape(()), Shape(())]

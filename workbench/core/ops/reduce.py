@@ -22,7 +22,7 @@ def _axes(axis, rank):
 
 
 def _reduced(inputs, attrs):
-    dims, axis, keep = inputs[0].shape.dims, attrs["axis"], attrs.get("keepdims", False)
+    dims, axis, keep = inputs[0].shape.sizes, attrs["axis"], attrs.get("keepdims", False)
     if dims is None:
         return [Shape(() if axis is None and not keep else None)]
     axes = _axes(axis, len(dims))
@@ -151,7 +151,7 @@ def _(node, dy):
     axes = _axes(axis, x.shape.rank)
     order = [i for i in range(x.shape.rank) if i not in axes] + list(axes)
     moved = ops.transpose(x, order)
-    sizes = [x.shape.dims[a] for a in axes]
+    sizes = [x.shape.sizes[a] for a in axes]
     columns = ops.reduce_prod(ops.gather(ops.shape(x), axes)) if None in sizes else int(np.prod(sizes))
     others = _others(ops.reshape(moved, [-1, columns]))
     back = ops.transpose(ops.reshape(others, ops.shape_vector(moved)), tuple(np.argsort(order)))
@@ -202,10 +202,28 @@ def _(node, dy):
     return ops.multiply(_restore(node, dy), ops.exp(ops.subtract(x, _restore(node, y))))
 
 
+def _over_any(kind, x, axes, keepdims, name):
+    """Over as many axes as there turn out to be: they are moved behind the others, where they count as one."""
+    rank, shape, given = ops.rank(x), ops.shape(x), ops.reshape(axes, [-1])
+    places = ops.where(ops.less(given, 0), given + rank, given)
+    gone = ops.greater(ops.unsorted_segment_sum(ops.ones_like(places), places, rank), 0)
+    kept, each = ops.logical_not(gone), ops.range(rank)
+    moved = ops.transpose(x, ops.concat([ops.boolean_mask(each, kept), ops.boolean_mask(each, gone)], 0))
+    left = ops.boolean_mask(shape, kept)
+    flat = ops.reshape(moved, ops.stack([ops.reduce_prod(left), ops.reduce_prod(ops.boolean_mask(shape, gone))]))
+    y = ops.reshape(getattr(ops, kind)(flat, 1), ops.where(gone, ops.ones_like(shape), shape) if keepdims else left, name=name)
+    if keepdims and x.shape.rank is not None:
+        y.set_shape([None] * x.shape.rank)
+    return y
+
+
 def _late_reduction(kind):
     """Over one axis after the other, kept with size 1 until the end."""
     def build(x, axis, keepdims, name=None):
-        x, axes = convert(x), ops.scalars(axis)
+        x, axis = convert(x), ops.cast(convert(axis), "int32")
+        if not axis.shape.known:
+            return _over_any(kind, x, axis, keepdims, name)
+        axes = ops.scalars(axis)
         y = ops.along(lambda block: getattr(ops, kind)(block, 1, True))(x, axis)
         if keepdims:
             return ops.identity(y, name=name)
@@ -357,14 +375,14 @@ def unbroadcast(dy, x, *others):
     Works on static shapes where they decide, else at run time.
     """
     dy = convert(dy)
-    mine = x.shape.dims
-    if mine is None or any(o.shape.dims is None for o in others):
+    mine = x.shape.sizes
+    if mine is None or any(o.shape.sizes is None for o in others):
         return dy if x.shape.known and x.shape == dy.shape else ops.reduce_to(dy, ops.shape_vector(x))
-    rank = max([len(mine), *(len(o.shape.dims) for o in others)])
+    rank = max([len(mine), *(len(o.shape.sizes) for o in others)])
     lead = rank - len(mine)
     inner = []
     for axis, dim in enumerate(mine):
-        theirs = [o.shape.dims[axis - len(mine)] for o in others if len(o.shape.dims) >= len(mine) - axis]
+        theirs = [o.shape.sizes[axis - len(mine)] for o in others if len(o.shape.sizes) >= len(mine) - axis]
         if all(d == 1 for d in theirs) or (dim is not None and dim != 1):
             continue
         if dim is None:

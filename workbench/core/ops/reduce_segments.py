@@ -14,11 +14,11 @@ from workbench.core.graph.shape import Shape
 def _rows(where):
     def rule(inputs, attrs):
         data, ids, count = inputs
-        if data.shape.dims is None or ids.shape.rank is None:
+        if data.shape.sizes is None or ids.shape.rank is None:
             return [Shape(None)]
         number = constant_value(count)
         ids.shape.merge(data.shape[:ids.shape.rank], where)
-        return [Shape([None if number is None else int(number), *data.shape.dims[ids.shape.rank:]])]
+        return [Shape([None if number is None else int(number), *data.shape.sizes[ids.shape.rank:]])]
     return rule
 
 
@@ -156,7 +156,7 @@ def unsorted_segment_sqrt_n(data, segment_ids, num_segments, name=None):
 
 def _sorted_rows(inputs, attrs):
     data = inputs[0].shape
-    return [Shape(None) if data.dims is None else Shape([None, *data.dims[1:]])]
+    return [Shape(None) if data.sizes is None else Shape([None, *data.sizes[1:]])]
 
 
 SORTED = "data[n,...] segment_ids[n] -> ?"

@@ -54,6 +54,13 @@ def _floats(draw, dtype):
     return np.asarray(draw(exact)).astype(dtype.numpy, copy=False)
 
 
+def _moved(unit, factor, offset):
+    """`unit` times a factor plus an offset in its own memory: an initial value may be as large as all else together."""
+    unit *= factor
+    unit += offset
+    return unit
+
+
 DRAWN = {"stateful": True, "context": True, "keeps": False, "fresh": True}
 RANDOM = {"types": "int -> @dtype", "shape": _wanted, "differentiable": False, **DRAWN}
 
@@ -67,7 +74,7 @@ def random_uniform_(context, shape, *, minval=0.0, maxval=1.0, dtype="float32", 
     unit = _floats(lambda exact: generator.random(tuple(shape), exact), dtype)
     low, high = dtype.numpy.type(minval), dtype.numpy.type(maxval)
     below = np.nextafter(high, low)      # rounding must not reach the upper bound
-    return np.minimum(unit if (minval, maxval) == (0.0, 1.0) else unit * (high - low) + low, below)
+    return np.minimum(unit if (minval, maxval) == (0.0, 1.0) else _moved(unit, high - low, low), below, out=unit)
 
 
 @op("shape[r] -> ?", name="random_normal", **RANDOM)
@@ -75,7 +82,7 @@ def random_normal_(context, shape, *, mean=0.0, stddev=1.0, dtype="float32", see
     """Numbers from the normal distribution."""
     generator = _generator(context, seed, seed2)
     unit = _floats(lambda exact: generator.standard_normal(tuple(shape), exact), dtype)
-    return unit if (mean, stddev) == (0.0, 1.0) else unit * dtype.numpy.type(stddev) + dtype.numpy.type(mean)
+    return unit if (mean, stddev) == (0.0, 1.0) else _moved(unit, dtype.numpy.type(stddev), dtype.numpy.type(mean))
 
 
 @op("shape[r] -> ?", name="truncated_normal", **RANDOM)
@@ -83,15 +90,13 @@ def truncated_normal_(context, shape, *, mean=0.0, stddev=1.0, dtype="float32", 
     """Numbers from the normal distribution, drawn again when further than two deviations from the mean."""
     generator = _generator(context, seed, seed2)
     unit = _floats(lambda exact: _within_two(generator, tuple(shape), exact), dtype)
-    return unit * dtype.numpy.type(stddev) + dtype.numpy.type(mean)
+    return _moved(unit, dtype.numpy.type(stddev), dtype.numpy.type(mean))
 
 
 def _within_two(generator, shape, exact):
     unit = np.asarray(generator.standard_normal(shape, exact))
-    outside = np.abs(unit) > 2
-    while outside.any():
+    while (outside := (unit > 2) | (unit < -2)).any():
         unit[outside] = generator.standard_normal(int(outside.sum()), exact)
-        outside = np.abs(unit) > 2
     return unit
 
 

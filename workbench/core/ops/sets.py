@@ -13,7 +13,7 @@ from workbench.core.graph.shape import Shape
 
 
 def _coded(inputs, attrs):
-    dims, depth, axis = inputs[0].shape.dims, attrs["depth"], attrs["axis"]
+    dims, depth, axis = inputs[0].shape.sizes, attrs["depth"], attrs["axis"]
     if dims is None:
         return [Shape(None)]
     at = len(dims) if axis in (-1, None) else axis
@@ -59,6 +59,8 @@ def _(one_hot, indices, depth, on_value=None, off_value=None, axis=-1, dtype=Non
     Values default to 1 and 0, the dtype to that of `on_value` or float32. Raises ShapeError for an `axis` out of
     range.
     """
+    if isinstance(indices, (np.ndarray, np.generic)) and indices.dtype.kind == "f":
+        indices = indices.astype(np.int64)      # as TensorFlow, which converts arrays, but no lists, to its default here
     if dtype is None:
         given = next((v for v in (on_value, off_value) if v is not None), 1.0)
         dtype = given.dtype if hasattr(given, "dtype") else convert(given).dtype
@@ -173,10 +175,10 @@ def invert_permutation(x):
 @returns_list
 def _partitioned(inputs, attrs):
     data, parts = (t.shape for t in inputs)
-    if data.dims is None or parts.dims is None:
+    if data.sizes is None or parts.sizes is None:
         return [Shape(None)] * attrs["num_partitions"]
     data[:len(parts)].merge(parts, "dynamic_partition: data and partitions")
-    return [Shape([None, *data.dims[len(parts):]])] * attrs["num_partitions"]
+    return [Shape([None, *data.sizes[len(parts):]])] * attrs["num_partitions"]
 
 
 @op("data? partitions? -> ?", types="T int32 -> T", shape=_partitioned)
@@ -201,10 +203,10 @@ def _stitched(inputs, attrs):
     half, row = len(inputs) // 2, Shape(None)
     for m, (indices, data) in enumerate(zip(inputs[:half], inputs[half:])):
         if indices.shape.rank is not None and data.shape.rank is not None:
-            places, rest = Shape(data.shape.dims[:indices.shape.rank]), Shape(data.shape.dims[indices.shape.rank:])
+            places, rest = Shape(data.shape.sizes[:indices.shape.rank]), Shape(data.shape.sizes[indices.shape.rank:])
             places.merge(indices.shape, f"dynamic_stitch: data[{m}] and indices[{m}]")
             row = rest.merge(row, f"dynamic_stitch: rows of data[{m}] and of those before")
-    return [row if row.dims is None else Shape([None, *row.dims])]
+    return [row if row.sizes is None else Shape([None, *row.sizes])]
 
 
 @op("*values? -> ?", types="any -> @dtype", name="dynamic_stitch", shape=_stitched)
@@ -240,7 +242,7 @@ def _(dynamic_stitch, indices, data, name=None):
 # the largest
 
 def _top(inputs, attrs):
-    dims = inputs[0].shape.dims
+    dims = inputs[0].shape.sizes
     if dims is None:
         return [Shape(None)] * 2
     if not dims or (dims[-1] is not None and dims[-1] < attrs["k"]):
@@ -308,7 +310,7 @@ def _check(where, indices, dims):
 
 
 def _gathered_nd(inputs, attrs):
-    params, indices = (t.shape.dims for t in inputs)
+    params, indices = (t.shape.sizes for t in inputs)
     if params is None or indices is None or indices[-1] is None:
         return [Shape(None)]
     if indices[-1] > len(params):

@@ -165,7 +165,7 @@ def serialize_parts(indices, values, shape):
 
 
 @op("indices[n,r] values[n] shape[r] -> [_,3]", types="int64 any int64 -> string", **PLACES,
-    shape=lambda inputs, attrs: [Shape([*(constant_shape(inputs[2]).dims or [None])[:1], 3])])
+    shape=lambda inputs, attrs: [Shape([*(constant_shape(inputs[2]).sizes or [None])[:1], 3])])
 def serialize_rows(indices, values, shape):
     """Each row of a sparse tensor, as a sparse tensor of one rank less, as three strings."""
     rows = [_vector(indices[indices[:, 0] == row][:, 1:], values[indices[:, 0] == row],

@@ -74,13 +74,13 @@ def _slices(name: str) -> Callable[..., list[Shape]]:
     """Shape rule: values [..., rest] for index vectors [..., d] of a variable whose axes from d on are the rest."""
     def rule(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
         shape, indices, values = _held(inputs[0]), inputs[1].shape, inputs[2].shape
-        if shape.dims is None or indices.dims is None or indices.dims[-1] is None:
+        if shape.sizes is None or indices.sizes is None or indices.sizes[-1] is None:
             return [shape]
-        depth = indices.dims[-1]
-        if depth > len(shape.dims):
+        depth = indices.sizes[-1]
+        if depth > len(shape.sizes):
             raise errors.ShapeError(f"{name}: indices address {depth} axes but variable {inputs[0].op.name!r} has shape "
                                     f"{shape}; shorten the last axis of indices")
-        Shape([*indices.dims[:-1], *shape.dims[depth:]]).merge(values, f"{name}: slices of {inputs[0].op.name!r} and updates")
+        Shape([*indices.sizes[:-1], *shape.sizes[depth:]]).merge(values, f"{name}: slices of {inputs[0].op.name!r} and updates")
         return [shape]
     return rule
 

@@ -30,7 +30,7 @@ def _mapped(function: Callable[[bytes], Any], values: Any, dtype: Any = object) 
 # joining and cutting
 
 def _joined(inputs: Any, attrs: Any) -> list[Shape]:
-    dims, axes = inputs[0].shape.dims, attrs["axis"]
+    dims, axes = inputs[0].shape.sizes, attrs["axis"]
     if dims is None:
         return [Shape(None)]
     places = set(_places(axes, len(dims)))

@@ -30,7 +30,7 @@ def ahead(program: Program) -> Program:
     stacked: dict[Tensor, Tensor] = {}      # list in the new graph -> its elements, stacked
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.kind == "list_stack" and inputs[0] in stacked and not op.attrs["reverse"] and not op.control_inputs:
+        if op.kind == "list_stack" and inputs[0] in stacked and not op.attrs["reverse"] and not op.controls:
             return [stacked[inputs[0]]]
         if op.kind != "while":
             return None
@@ -72,7 +72,7 @@ class _Loop:
         self.count = len(self.op.outputs)
         self.number = {t: i for i, t in enumerate(self.body.arguments)}
         self.inside = _readers(self.body.operations)
-        self.awaited = {before for op in self.body.operations for before in op.control_inputs}
+        self.awaited = {before for op in self.body.operations for before in op.controls}
         self.trips = self._trips()
         for op in self.body.operations:
             found = self._known_before(op) or self._needed_behind(op)
@@ -83,7 +83,7 @@ class _Loop:
 
     def _suits(self, op: Operation) -> bool:
         """A product of few rows by a large weight that the loop does not change."""
-        if op.kind not in ("matmul", "fused_matmul") or op.control_inputs or op.attrs["transpose_a"] or (
+        if op.kind not in ("matmul", "fused_matmul") or op.controls or op.attrs["transpose_a"] or (
                 op.attrs.get("activation", "none") != "none" or op in self.awaited):
             return False
         weight = op.inputs[1]
@@ -141,7 +141,7 @@ class _Loop:
     def _pushed(self, op: Operation) -> int | None:
         """The loop variable that began as an empty list and to which `op` adds one element in each iteration."""
         position = self.number.get(op.inputs[0], self.count) if op.kind == "list_push" else self.count
-        if position >= self.count or self.body.results[position] is not op.outputs[0] or op.control_inputs:
+        if position >= self.count or self.body.results[position] is not op.outputs[0] or op.controls:
             return None
         alone = self.inside[op.inputs[0]] == [op] and not self.inside.get(op.outputs[0]) and op not in self.awaited
         return position if alone and self.op.inputs[position].op.kind == "list_new" else None

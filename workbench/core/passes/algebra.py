@@ -23,7 +23,7 @@ def algebra(program: Program) -> Program:
     constants = Constants()
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.control_inputs or len(op.outputs) != 1:
+        if op.controls or len(op.outputs) != 1:
             return None
         narrow = _without_broadcasts(op, inputs, state, constants)
         kept = None if op in roots else _simplified(op, narrow or inputs, constants)
@@ -49,7 +49,7 @@ class Constants:
 
     def repeats(self, tensor: Tensor) -> bool:
         """Is `tensor` a constant of several equal elements?"""
-        return bool(tensor.shape.rank) and not tensor.op.control_inputs and self.value(tensor) is not None
+        return bool(tensor.shape.rank) and not tensor.op.controls and self.value(tensor) is not None
 
 
 def _only_value(value: np.ndarray[Any, Any]) -> Any:
@@ -84,7 +84,7 @@ def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite,
 
 
 def _narrow(tensor: Tensor) -> Tensor:
-    return tensor.op.inputs[0] if tensor.op.kind == "broadcast_to" and not tensor.op.control_inputs else tensor
+    return tensor.op.inputs[0] if tensor.op.kind == "broadcast_to" and not tensor.op.controls else tensor
 
 
 def _scalar(tensor: Tensor, op: Operation, state: Rewrite) -> Tensor:
@@ -102,7 +102,9 @@ def _simplified(op: Operation, inputs: list[Tensor], constants: Constants) -> Te
     if op.kind in _NEUTRAL:
         neutral, positions = _NEUTRAL[op.kind]
         for position in positions:
-            value = constants.value(inputs[position])
-            if value is not None and value == neutral:
-                return inputs[1 - position]
+            constant, other = inputs[position], inputs[1 - position]
+            value = constants.value(constant)
+            # NOTE: what has an unknown rank may be a scalar, which a constant with axes makes larger
+            if value is not None and value == neutral and (other.shape.rank is not None or constant.shape.rank == 0):
+                return other
     return None

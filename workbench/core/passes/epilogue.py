@@ -21,7 +21,7 @@ def epilogue(program: Program) -> Program:
         return program
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.control_inputs and op.kind != "apply_gradient_descent":
+        if op.controls and op.kind != "apply_gradient_descent":
             return None
         alone = [new for old, new in zip(op.inputs, inputs) if old in single]
         for rule in (_bias, _relu, _update):
@@ -39,7 +39,7 @@ def _bias(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Tenso
     if op.kind == "add" and product.op.kind not in _FUSED:
         product, bias = bias, product
     made = product.op
-    if made.kind not in _FUSED or made.control_inputs or product not in alone or bias.shape.rank != 1:
+    if made.kind not in _FUSED or made.controls or product not in alone or bias.shape.rank != 1:
         return None
     if not product.shape.known or product.shape != op.outputs[0].shape or product.dtype.name != "float32":
         return None
@@ -73,7 +73,7 @@ def _update(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Ten
         return None
     handle, rate, gradient = inputs
     product = gradient.op
-    if product.kind != "matmul" or gradient not in alone or product.control_inputs or (
+    if product.kind != "matmul" or gradient not in alone or product.controls or (
             gradient.dtype.name != "float32" or not gradient.shape.known or gradient.shape.rank != 2):
         return None
     if _is_slim(product):

@@ -27,7 +27,7 @@ def fold(program: Program) -> Program:
     conditional: set[Operation] = set()
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.control_inputs or op.kind in ("switch", "enter") or any(t.op in conditional for t in op.inputs):
+        if op.controls or op.kind in ("switch", "enter") or any(t.op in conditional for t in op.inputs):
             conditional.add(op)
             return None
         if op.kind == "constant" or op.definition.stateful or not op.inputs:

@@ -97,7 +97,7 @@ def _readers(program: Program) -> Readers:
     """Who uses what each operation makes, or waits for it; None stands for the caller of the step."""
     found: Readers = {op: {None} for op in program.roots}
     for reader in program.graph.operations:
-        for op in (*(t.op for t in reader.inputs), *reader.control_inputs):
+        for op in (*(t.op for t in reader.inputs), *reader.controls):
             found.setdefault(op, set()).add(reader)
     return found
 
@@ -142,7 +142,7 @@ class _Clusters:
         """Does one of `ends`, of the cluster, depend on it through an operation outside it?"""
         members = set(cluster)
         first = self.position[cluster[0]]
-        stack = [before for op in ends for before in (*(t.op for t in op.inputs), *op.control_inputs) if before not in members]
+        stack = [before for op in ends for before in (*(t.op for t in op.inputs), *op.controls) if before not in members]
         seen: set[Operation] = set()
         while stack:
             node = stack.pop()
@@ -152,7 +152,7 @@ class _Clusters:
             if node in seen or self.position[group[-1]] < first:
                 continue
             seen.update(group)
-            stack += [before for other in group for before in (*(t.op for t in other.inputs), *other.control_inputs)]
+            stack += [before for other in group for before in (*(t.op for t in other.inputs), *other.controls)]
         return False
 
     def members(self) -> list[list[Operation]]:
@@ -163,15 +163,15 @@ class _Clusters:
 def fusible(op: Operation) -> bool:
     """Elementwise or over rows, of known shape, and with a meaning in the language of kernels for its element types."""
     if over_rows(op):
-        return not op.control_inputs
+        return not op.controls
     summed = op.kind == "add_n" and len(op.inputs) > 1 and (op.outputs[0].shape.rank or 0) < _IMAGES
     return (summed or op.definition.elementwise is not None) and not _obstacle(op)
 
 
 def _obstacle(op: Operation) -> str:
     """Why an elementwise operation can be in no cluster, "" if it can."""
-    if op.control_inputs:
-        return f"it waits for {op.control_inputs[0].name!r}"
+    if op.controls:
+        return f"it waits for {op.controls[0].name!r}"
     if len(op.outputs) != 1 or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
         return "a shape is known only in the step"
     if len(op.inputs) > _MOST_OPERANDS + _MOST_MEMBERS:
@@ -262,7 +262,7 @@ def _in_circles(order: list[Operation], group_of: Mapping[Operation, list[Operat
 
 def _awaited(op: Operation) -> list[Operation]:
     """What runs before an operation, but for what the turn before of a loop made."""
-    return [*(t.op for t in op.inputs if not is_back_edge(op, t)), *op.control_inputs]
+    return [*(t.op for t in op.inputs if not is_back_edge(op, t)), *op.controls]
 
 
 def _order(program: Program, group_of: Mapping[Operation, list[Operation]]) -> list[Operation]:

@@ -183,7 +183,7 @@ def reshaped(tensor: Tensor, shape: Sequence[int], state: Rewrite, like: Operati
 
 def _restacked(op: Operation, state: Rewrite) -> list[Tensor] | None:
     """The rows of a product stacked or joined again, in order and all of them, are the product."""
-    if op.kind not in ("stack", "concat") or op.attrs["axis"] != 0 or op.control_inputs:
+    if op.kind not in ("stack", "concat") or op.attrs["axis"] != 0 or op.controls:
         return None
     rows = [state.tensors[t] for t in op.inputs]
     source, first = rows[0].op.inputs[0] if rows[0].op.kind == "row_block" else None, 0
@@ -226,20 +226,20 @@ class _Links:
     def __init__(self, order: Sequence[Operation], program: Program) -> None:
         self.waits = waits(order)
         self.single = single_readers(program)
-        self.claimed = {before for op in order for before in op.control_inputs}.union(program.roots)
+        self.claimed = {before for op in order for before in op.controls}.union(program.roots)
         self.readers: dict[Tensor, list[Operation]] = {}
         self.next: dict[Operation | _Group, list[Operation | _Group]] = {}
         for op in order:
             for tensor in op.inputs:
                 self.readers.setdefault(tensor, []).append(op)
-            for before in (*(t.op for t in op.inputs), *op.control_inputs):
+            for before in (*(t.op for t in op.inputs), *op.controls):
                 self.next.setdefault(before, []).append(op)
 
     def candidates(self, products: Iterable[Operation]) -> dict[Key, list[Operation]]:
         """Products of few rows by their weight and by how their sides came together, where those are enough."""
         found: dict[Key, list[Operation]] = {}
         for op in products:
-            if op.control_inputs or op.attrs["transpose_a"] or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
+            if op.controls or op.attrs["transpose_a"] or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
                 continue
             weight, rows = op.inputs[1], op.outputs[0].shape.static[0]
             if weight.dtype is not float32 or rows > MOST_ROWS or weight.shape.num_elements() < SMALLEST:      # type: ignore[operator]
@@ -253,7 +253,7 @@ class _Links:
     def _concat(self, op: Operation) -> tuple[int, int] | None:
         """The columns of the two matrices that a product's left side is joined of."""
         made = op.inputs[0].op
-        if made.kind != "concat" or made.attrs["axis"] not in (1, -1) or len(made.inputs) != 2 or made.control_inputs:
+        if made.kind != "concat" or made.attrs["axis"] not in (1, -1) or len(made.inputs) != 2 or made.controls:
             return None
         first, second = (t.shape.static[1] for t in made.inputs)
         return first, second
@@ -264,7 +264,7 @@ class _Links:
             return None
         [reader] = self.readers[op.outputs[0]]
         if reader.kind != "split" or reader.attrs["axis"] not in (1, -1) or len(reader.outputs) != 2 or (
-                reader.control_inputs or reader in self.claimed):
+                reader.controls or reader in self.claimed):
             return None
         first, second = (t.shape.static[1] for t in reader.outputs)
         return first, second
@@ -299,7 +299,7 @@ def _biases(products: Sequence[Operation], links: _Links) -> list[Operation] | N
         return None
     ends = [links.readers[p.outputs[0]][0] for p in products]
     like = ends[0]
-    alike = all(e.kind == like.kind and e.inputs[0] is p.outputs[0] and e.inputs[1:] == like.inputs[1:] and not e.control_inputs
+    alike = all(e.kind == like.kind and e.inputs[0] is p.outputs[0] and e.inputs[1:] == like.inputs[1:] and not e.controls
                 and e.attrs == like.attrs for e, p in zip(ends, products))
     flat = like.kind in ("add", "bias_add") and like.inputs[1].shape.rank == 1
     return ends if alike and flat and not links.behind(products).intersection([like.inputs[1].op]) else None
@@ -332,7 +332,7 @@ def _order(program: Program, groups: Sequence[_Group]) -> list[Operation | _Grou
             if ready:
                 found[node] = None
             elif node not in found:
-                before = [*node.control_inputs, *(t.op for t in node.inputs), *first.get(node, ())] if isinstance(
+                before = [*node.controls, *(t.op for t in node.inputs), *first.get(node, ())] if isinstance(
                     node, Operation) else node.before()
                 stack += [(node, True), *((one, False) for one in before if one not in found)]
     return list(found)

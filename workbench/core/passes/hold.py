@@ -82,7 +82,7 @@ def _ends(op: Operation) -> tuple[str, str, str]:
 
 def _tokens(operations: Sequence[Operation], ahead: int, large: int) -> list[_Token]:
     sends = {_ends(op): op for op in operations if op.kind == "send"}
-    before = {op: [*(t.op for t in op.inputs), *op.control_inputs, *([sends[_ends(op)]] if op.kind == "receive" else ())]
+    before = {op: [*(t.op for t in op.inputs), *op.controls, *([sends[_ends(op)]] if op.kind == "receive" else ())]
               for op in operations}
     order = {op: place for place, op in enumerate(TopologicalSorter(before).static_order())}
     readers: dict[Operation, list[Operation]] = defaultdict(list)
@@ -115,7 +115,7 @@ def _users(receive: Operation, readers: Mapping[Operation, list[Operation]]) -> 
 
 def _made_alone(op: Operation) -> bool:
     """Does it only make something of one tensor, such as another type of it? Then nobody minds when."""
-    return (len(op.inputs) == 1 and not op.control_inputs and op.inputs[0].dtype is not resource
+    return (len(op.inputs) == 1 and not op.controls and op.inputs[0].dtype is not resource
             and not has_effect(op) and not op.definition.blocking)
 
 

@@ -76,7 +76,7 @@ def _reads(op: Operation, inputs: list[Tensor], state: Rewrite) -> dict[Tensor, 
     found: dict[Tensor, Tensor] = {}
     before: dict[Tensor, Tensor] = {}
     for node in body.operations:
-        if node.kind != "read_variable" or node.control_inputs or node.inputs[0] not in body.arguments[count:]:
+        if node.kind != "read_variable" or node.controls or node.inputs[0] not in body.arguments[count:]:
             continue
         handle = node.inputs[0]
         if handle not in before:
@@ -101,7 +101,7 @@ def _equal_elements(op: Operation, inputs: list[Tensor]) -> dict[Tensor, Tensor]
         value = _element(inputs[position])
         node = body.results[position].op
         if value is not None and node.kind == "list_pop" and node.inputs[0] is argument and (
-                body.results[position] is node.outputs[0] and not node.control_inputs):
+                body.results[position] is node.outputs[0] and not node.controls):
             found[node.outputs[1]] = value
     return found
 

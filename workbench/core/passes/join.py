@@ -27,7 +27,7 @@ def join(program: Program) -> Program:
     rows: dict[tuple[Tensor, ...], Tensor] = {}      # several sums over the same rows share them
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.kind != "add_n" or op.control_inputs or len(inputs) < FEWEST or not single.issuperset(op.inputs):
+        if op.kind != "add_n" or op.controls or len(inputs) < FEWEST or not single.issuperset(op.inputs):
             return None
 
         def joined(parts: Sequence[Tensor]) -> Tensor:
@@ -64,7 +64,7 @@ def _biases(op: Operation, makers: Sequence[Operation], state: Rewrite,
 
 
 def _matrices(maker: Operation) -> bool:
-    return not maker.control_inputs and all(t.shape.known and t.shape.rank == 2 for t in maker.inputs)
+    return not maker.controls and all(t.shape.known and t.shape.rank == 2 for t in maker.inputs)
 
 
 def _pays(op: Operation, makers: Sequence[Operation], rows: Sequence[Tensor]) -> bool:

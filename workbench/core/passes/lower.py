@@ -30,7 +30,7 @@ def must_lower(op: Operation) -> bool:
 
 def ambient(op: Operation) -> bool:
     """Constants and handles of state are known before a step: they are no tokens, live in every frame and never die."""
-    if op.inputs or op.control_inputs:
+    if op.inputs or op.controls:
         return False
     return op.kind == "constant" or (op.definition.context and not op.definition.blocking and len(op.outputs) == 1
                                      and op.outputs[0].dtype is resource)
@@ -95,7 +95,7 @@ class _Inliner:
         for op in topological(needed(t.op for t in body.results)):
             if op.kind == "argument":
                 continue
-            waits = dict.fromkeys(new for c in op.control_inputs for new in producers.get(c, ()))
+            waits = dict.fromkeys(new for c in op.controls for new in producers.get(c, ()))
             inputs = [tensors[t] if t in tensors else tensors[op.inputs[0]] for t in op.inputs]
             free = ambient(op)
             apart = op.kind in BODIES and self.choose(op)      # some of its parts may see constants alone

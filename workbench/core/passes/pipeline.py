@@ -15,10 +15,12 @@ from workbench.core.passes.fuse import fuse
 from workbench.core.passes.hoist import hoist
 from workbench.core.passes.invariant import invariant
 from workbench.core.passes.join import join
+from workbench.core.passes.pads import pads
 from workbench.core.passes.precision import SENTENCE, precision
 from workbench.core.passes.rows import rows
 from workbench.core.passes.stable import stable
 from workbench.core.passes.together import together
+from workbench.core.passes.whole import whole
 from workbench.settings import settings
 
 __all__ = ["DEVICE_PASSES", "PASSES", "Passes", "passes_with", "run_passes"]
@@ -40,7 +42,9 @@ DEVICE_PASSES: Passes = (
     ("ahead", ahead, "What all iterations of a loop multiply by a weight is one product, before or behind the loop."),
     ("hoist", hoist, "What all steps of a recurrence multiply by a weight is one product, before or behind the steps."),
     ("join", join, "Sums of products over rows become one product over all rows."),
+    ("pads", pads, "Convolutions pad by themselves instead of reading a padded copy."),
     ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
+    ("whole", whole, "What is reduced over all axes is reduced row by row, where it is computed, and then over rows."),
     ("fuse", fuse, "Elementwise chains become one kernel that passes over memory once."),
     ("together", together, "Updates of small variables by one rule take their locks and read their settings once."),
 )

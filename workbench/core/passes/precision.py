@@ -49,6 +49,6 @@ def _lowered(op: Operation, inputs: list[Tensor], state: Rewrite, dtype: DType) 
 def _cast(tensor: Tensor, dtype: DType, op: Operation, state: Rewrite) -> Tensor:
     """`tensor` rounded; what was just made from the same type is taken as it was."""
     made = tensor.op
-    if made.kind == "cast" and made.inputs[0].dtype is dtype and not made.control_inputs:
+    if made.kind == "cast" and made.inputs[0].dtype is dtype and not made.controls:
         return made.inputs[0]
     return state.create("cast", [tensor], {"dtype": dtype}, f"{op.name}/cast", op).outputs[0]

@@ -97,9 +97,9 @@ class Rewrite:
 
     def controls(self, op: Operation) -> tuple[Operation, ...]:
         """Where the operations went that `op` waits for."""
-        if not op.control_inputs:
+        if not op.controls:
             return ()
-        return tuple(dict.fromkeys(new for old in op.control_inputs for new in self.operations.get(old, ())))
+        return tuple(dict.fromkeys(new for old in op.controls for new in self.operations.get(old, ())))
 
     def create(self, type: str, inputs: Sequence[Tensor], attrs: dict[str, Any], name: str, like: Operation,
                control: Sequence[Operation] = ()) -> Operation:
@@ -166,7 +166,7 @@ class _Untouched(Rewrite):
         return list(op.inputs)
 
     def controls(self, op: Operation) -> tuple[Operation, ...]:
-        return op.control_inputs
+        return op.controls
 
     def __getattr__(self, name: str) -> Any:
         raise _Change
@@ -184,5 +184,5 @@ def _changes(order: Sequence[Operation], visit: Visit) -> bool:
 def single_readers(program: Program) -> set[Tensor]:
     """Tensors with exactly one reader and no other claim on them, also not on the operation that makes them."""
     counts = Counter(tensor for op in program.graph.operations for tensor in op.inputs)
-    claimed = {before for op in program.graph.operations for before in op.control_inputs}.union(program.roots)
+    claimed = {before for op in program.graph.operations for before in op.controls}.union(program.roots)
     return {tensor for tensor, count in counts.items() if count == 1 and tensor.op not in claimed}

@@ -23,7 +23,7 @@ def rows(program: Program) -> Program:
     single = single_readers(program)
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.control_inputs:
+        if op.controls:
             return None
         if op.kind == "strided_slice":
             return _block(op, inputs, state)
@@ -40,7 +40,7 @@ def _block(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] 
 
 
 def _whole(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-    if not all([t.op.kind == "strided_slice_grad" and not t.op.control_inputs for t in op.inputs]) or len(op.inputs) < 2:
+    if not all([t.op.kind == "strided_slice_grad" and not t.op.controls for t in op.inputs]) or len(op.inputs) < 2:
         return None
     cuts = [_cut(t.op, t.shape, t.op.inputs[1:4]) for t in op.inputs]
     parts = sorted([(*cut, new.op.inputs[4]) for cut, new in zip(cuts, inputs) if cut is not None], key=lambda part: part[0])

@@ -62,7 +62,7 @@ class Sides:
 
 def _of_columns(op: Operation) -> bool:
     """Does it cut along, or join, the last axis of several, all of known size?"""
-    if op.kind not in ("split", "concat") or op.control_inputs:
+    if op.kind not in ("split", "concat") or op.controls:
         return False
     rank = op.outputs[0].shape.rank or 0
     return rank > 1 and op.attrs["axis"] in (-1, rank - 1) and all([t.shape.known for t in (*op.inputs, *op.outputs)])

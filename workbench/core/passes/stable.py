@@ -24,7 +24,7 @@ def stable(program: Program) -> Program:
     constants = Constants()
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.control_inputs or op.kind not in _RULES or not op.outputs[0].dtype.is_floating:
+        if op.controls or op.kind not in _RULES or not op.outputs[0].dtype.is_floating:
             return None
         found = _RULES[op.kind](_Place(op, inputs, state, constants))
         return None if found is None else [found]
@@ -65,7 +65,7 @@ def _keeps(one: Tensor, other: Tensor) -> bool:
 def _made(tensor: Tensor, *types: str) -> tuple[Tensor, ...] | None:
     """The inputs of the operation that makes `tensor` if it is of one of these types."""
     op = tensor.op
-    return op.inputs if op.kind in types and not op.control_inputs else None
+    return op.inputs if op.kind in types and not op.controls else None
 
 
 # logarithms

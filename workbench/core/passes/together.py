@@ -97,7 +97,7 @@ def _stays(order: list[Operation]) -> dict[Operation, int]:
         elif not names and has_effect(op):
             effect = place
         users.update(dict.fromkeys(names, place))
-        waiting.update(dict.fromkeys(op.control_inputs, place))
+        waiting.update(dict.fromkeys(op.controls, place))
     return found
 
 

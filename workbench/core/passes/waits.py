@@ -42,7 +42,7 @@ def waits(order: Sequence[Operation]) -> dict[Operation, Waits]:
         for tensor in op.inputs:
             if not is_back_edge(op, tensor) and tensor.op in after:
                 parts |= after[tensor.op] or _boundary(tensor.op, tensor.index)
-        for before in op.control_inputs:
+        for before in op.controls:
             if before in after:
                 parts |= after[before] or _boundary(before, -1)
         found[op] = frozenset(parts)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -44,16 +45,17 @@ class Crew:
         thread.start()
 
     def close(self, timeout: float = 5.0) -> None:
-        """End the threads, each after the job it has; wait up to `timeout` seconds for each."""
+        """End the threads, each after the job it has; wait up to `timeout` seconds for all of them."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
             threads = list(self._threads)
         for inbox in idle:
             inbox.put(None)
+        until = time.monotonic() + timeout
         for thread in threads:
             if thread.ident not in (None, threading.get_ident()):
-                thread.join(timeout)
+                thread.join(max(0.0, until - time.monotonic()))
 
     def _live(self, inbox: SimpleQueue[Callable[[], None] | None]) -> None:
         job = inbox.get()
@@ -99,7 +101,7 @@ class Hands:
     def __init__(self, crew: Crew, helpers: int) -> None:
         self._crew, self._helping = crew, helpers
         self._lock = threading.Lock()
-        self._free = threading.Condition(self._lock)
+        self._free: threading.Condition | None = None      # somebody waits until no helper computes
         self._left: deque[Work] = deque()
         self._helpers = 0
         self._asleep = self._over = False
@@ -161,6 +163,7 @@ class Hands:
         """Wait until no helper computes any more; False after `timeout` seconds."""
         with self._lock:
             self._left.clear()
+            self._free = self._free or threading.Condition(self._lock)
             return self._free.wait_for(lambda: self._helpers == 0, timeout)
 
     def _wait(self) -> Work | None:
@@ -180,7 +183,8 @@ class Hands:
             if self._left:
                 return self._left.popleft()
             self._helpers -= leaving
-            self._free.notify_all()
+            if self._free is not None:
+                self._free.notify_all()
             return None
 
     def _help(self, work: Work) -> None:

@@ -22,10 +22,8 @@ from workbench.core.names import join_key, task_of
 from workbench.core.run.crew import Hands
 from workbench.core.run.events import (
     ROOT,
-    Action,
     Event,
     Finish,
-    Forget,
     Move,
     RunSegment,
     SegmentFailed,
@@ -34,8 +32,8 @@ from workbench.core.run.events import (
     StepStarted,
     Tag,
 )
-from workbench.core.run.executor import Executor, Node
 from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.run.straight import Nodes
 from workbench.core.run.tally import Tally
 from workbench.core.run.where import turns_of
 from workbench.core.trace import Journal, Span
@@ -54,7 +52,7 @@ class StepRun:
     that brought the last event, when nothing of the step runs any more; after a good end `returned(instance)` before.
     """
 
-    def __init__(self, instance: Instance, nodes: Sequence[Node], feeds: Sequence[Any], step: int,
+    def __init__(self, instance: Instance, nodes: Nodes, feeds: Sequence[Any], step: int,
                  rendezvous: Rendezvous | None, send: Callable[..., None] | None, done: Done, hands: Hands,
                  journal: Journal = trace.journal, before_compute: Callable[[], None] = adopt_threads,
                  recorded: bool = True, returned: Callable[[Instance], None] = lambda instance: None) -> None:
@@ -66,7 +64,7 @@ class StepRun:
             t: self._device.copy_in(value) for t, value in zip(self.plan.program.feeds, feeds)}}
         self._passing = dict(self.plan.passing)      # who still has to read each
         self._before_compute, self._hands = before_compute, hands
-        self._executor = Executor(nodes)
+        self._executor = nodes.executor()
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
         self._busy = self._over = self._given_up = self._told = False
@@ -122,10 +120,11 @@ class StepRun:
             raise
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, SegmentFinished | SegmentFailed) and event.segment in self._turns:
-            self._next_turn(event.segment)
-        if self._passing and isinstance(event, SegmentFinished):
-            self._let_go(self.plan.segments[event.segment])
+        kind = type(event)
+        if self._turns and (kind is SegmentFinished or kind is SegmentFailed):
+            self._next_turn(event.segment)             # type: ignore[union-attr]
+        if self._passing and kind is SegmentFinished:
+            self._let_go(self.plan.segments[event.segment])      # type: ignore[union-attr]
         if self._failure is not None:
             self._settle()
             return
@@ -134,17 +133,15 @@ class StepRun:
         except errors.Error as error:
             actions = self._executor.handle(StepCancelled(error))
         for action in actions:
-            self._perform(action)
-
-    def _perform(self, action: Action) -> None:
-        if isinstance(action, RunSegment):
-            self._run(action)
-        elif isinstance(action, Move):
-            self._move(action)
-        elif isinstance(action, Forget):
-            self.values.pop(action.tag, None)
-        else:
-            self._finish(action)
+            doing = type(action)
+            if doing is RunSegment:
+                self._run(action)                      # type: ignore[arg-type]
+            elif doing is Finish:
+                self._finish(action)                   # type: ignore[arg-type]
+            elif doing is Move:
+                self._move(action)                     # type: ignore[arg-type]
+            else:
+                self.values.pop(action.tag, None)      # type: ignore[union-attr]
 
     # segments
     def _run(self, action: RunSegment) -> None:
@@ -172,7 +169,9 @@ class StepRun:
         self._hands.give(work)
 
     def _next_turn(self, index: int) -> None:
-        waiting = self._turns[index]
+        waiting = self._turns.get(index)
+        if waiting is None:
+            return
         if waiting and self._failure is None:
             self._give(self.plan.segments[index], waiting.popleft().tag)
         else:

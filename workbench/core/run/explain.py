@@ -58,8 +58,9 @@ class Explanation:
     @property
     def usages(self) -> list[str]:
         """The memory that the plan of each device needs, and what its devices in this process hold."""
-        return [f"{m.device}: arena {m.arena:,} bytes{self._saved(m.device)}, {m.busiest:,} alive at once "
+        return [f"{m.device}: arena {m.arena:,} bytes{_outside(m)}{self._saved(m.device)}, {m.busiest:,} alive at once "
                 f"({', '.join(f'{name} {size:,}' for name, size in m.largest)}), {m.waiting:,} of them for gradients, "
+                f"{f'{m.swapped:,} more on disk meanwhile, ' if m.swapped else ''}"
                 f"{m.unshared:,} without sharing; "
                 f"variables {m.variables:,}, constants {m.constants:,}" for m in self.memory] + [
                     f"{device}: {now:,} bytes in use by this session, {peak:,} at most" for device, now, peak in self.devices]
@@ -124,6 +125,10 @@ def _times(executable: str, journal: Journal) -> tuple[dict[tuple[str, str], flo
             total[span.device, span.name] += span.seconds
             steps.add(span.step)
     return {key: seconds / len(steps) for key, seconds in total.items()}, len(steps)
+
+
+def _outside(usage: Usage) -> str:
+    return f" and {usage.outside:,} outside" if usage.outside else ""
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Protocol
+from typing import Any, Protocol
 
 from workbench import errors
 from workbench.core.trace import Journal, journal
@@ -39,9 +39,16 @@ class Gate:
         if self.closed:
             self._wait()
 
+    def say(self, **facts: Any) -> None:
+        """The status of what runs; while the gate is shut that stays the news."""
+        with self._changed:
+            if not self.closed:
+                self._journal.set_status(**facts)
+
     def _wait(self) -> None:
         with self._changed:
             while self.closed and not self.stopped:
+                self._journal.set_status(state="paused")      # whatever somebody else said meanwhile: nothing goes on
                 self._changed.wait(0.5)      # wakes regularly so that Ctrl-C is seen on every platform
             if self.stopped:
                 raise self._met()
@@ -68,14 +75,14 @@ class Gate:
             if not self.closed:
                 self._before = self._journal.status.state
                 self.closed = True
-        self._journal.set_status(state="paused")
+            self._journal.set_status(state="paused")
 
     def resume(self) -> None:
         """Let the sessions go on; takes a stop back that no step has met yet."""
         with self._changed:
             self.closed = self.stopped = False
             self._changed.notify_all()
-        self._journal.set_status(state=self._before if self._before != "paused" else "ready")
+            self._journal.set_status(state=self._before if self._before != "paused" else "ready")
 
     def stop(self) -> None:
         """Make the next (or the currently waiting) step raise CancelledError; a step that goes on for `PATIENCE` seconds,

@@ -4,11 +4,12 @@ from __future__ import annotations
 from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.graph.program import is_back_edge
 from workbench.core.run.executor import Node
+from workbench.core.run.straight import Nodes
 
 __all__ = ["nodes_of"]
 
 
-def nodes_of(plan: Plan) -> list[Node]:
+def nodes_of(plan: Plan) -> Nodes:
     """The executor's view of a plan's segments."""
     home = {op: s.index for s in plan.segments for op in s.operations}
     feeds: dict[int, list[tuple[int, int, int]]] = {s.index: [] for s in plan.segments}
@@ -26,7 +27,7 @@ def nodes_of(plan: Plan) -> list[Node]:
             counts[segment.index] += 1
         for before in segment.after:
             feeds[before].append((-1, segment.index, -1))
-    return [_node(s, counts[s.index], feeds[s.index]) for s in plan.segments]
+    return Nodes(_node(s, counts[s.index], feeds[s.index]) for s in plan.segments)
 
 
 def _node(segment: PlanSegment, inputs: int, feeds: list[tuple[int, int, int]]) -> Node:

@@ -74,7 +74,7 @@ class PartialStep:
         stack = [last]
         while stack:
             op = stack[-1]
-            around = [t.op for t in op.inputs if t not in self._feeds] + list(op.control_inputs)
+            around = [t.op for t in op.inputs if t not in self._feeds] + list(op.controls)
             missing = [o for o in around if o not in self._needs]
             if op in self._needs or not missing:
                 stack.pop()
@@ -87,7 +87,7 @@ class PartialStep:
     def _check_order(self) -> None:
         """UnimplementedError where a later call would run an operation again whose effect an earlier one waited for."""
         for op, needs in self._needs.items():
-            for before in op.control_inputs:
+            for before in op.controls:
                 if self._needs[before] < needs and before.definition.stateful and before.kind not in _MADE_AGAIN:
                     raise errors.UnimplementedError(f"partial_run_setup: {op.name!r} waits for {before.name!r}, which can run "
                                                     "before all feeds are known; let both need the same feeds")

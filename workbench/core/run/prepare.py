@@ -30,12 +30,16 @@ from workbench.core.passes.hold import HOLD, hold
 from workbench.core.passes.lower import lower
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, Passes, run_passes
 from workbench.core.passes.prune import prune
+from workbench.core.passes.swap import SWAP, swap, swapped
 from workbench.core.run.collector import uncollected
 from workbench.core.run.local import Backend
 from workbench.core.run.plans import Definition, Executable
 from workbench.core.trace import GraphRecord, Span
 
-__all__ = ["Preparation", "check_budget", "check_passes"]
+__all__ = ["Preparation", "check_budget", "check_passes", "listeners"]
+
+listeners: list[Callable[[Executable, KernelOptions], None]] = []
+"""Called with each executable that a session of this process prepares, before its first step."""
 
 _OPERATION_BYTES = 6000     # what a plan holds for an operation, its line of code and its kernel; measured
 
@@ -91,7 +95,10 @@ class Preparation:
         """All stages for feeds of `shapes`; `say(state, …)` hears of each. `name` is never used twice: tasks may still
         prepare one that was given up."""
         with uncollected():
-            return self._prepare(name, definition, shapes, say)
+            found = self._prepare(name, definition, shapes, say)
+        for heard in listeners:
+            heard(found, self.kernels)
+        return found
 
     def _prepare(self, name: str, definition: Definition, shapes: Sequence[Shape],
                  say: Callable[..., None]) -> Executable:
@@ -102,6 +109,9 @@ class Preparation:
         program = prune(self.graph, definition.tensors, definition.targets, dict(zip(definition.feeds, shapes)))
         _record(lambda: stages.whole("built", "What the fetches need, before any rewrite.", program))
         lowered = lower(program, self.lowered)
+        if names := swapped(self.graph.operations):
+            lowered = swap(lowered, names)
+            _record(lambda: stages.whole(*SWAP, lowered))
         lowered = run_passes(lowered, self.disabled, _rewriting(stages, say, len(lowered.graph.operations), len(self.passes)),
                              self.passes)
         placement = place(lowered, devices, devices[0], self.policy)
@@ -151,7 +161,7 @@ class Preparation:
         def tried(form: Program) -> Plan:
             return compile_plan(form, f"a try for {part.device}", type_of(part.device))
         with using(self.kernels):
-            found = within(part.program, self.budget, lambda form: tried(form).arena_bytes,
+            found = within(part.program, self.budget, lambda form: usage(tried(form)).step,
                            lambda form: holders(usage(tried(form))), part.device)
         part.program = found.program
         return found

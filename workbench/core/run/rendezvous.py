@@ -103,6 +103,6 @@ class LocalRendezvous(Rendezvous):
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """The keys somebody waits for: what a step that hangs hangs on."""
-        with self._lock:
-            return tuple(self._waiting)
+        """The keys somebody waits for: what a step that hangs hangs on. No lock is taken: copying a dictionary's keys is one
+        operation of the interpreter."""
+        return tuple(self._waiting)

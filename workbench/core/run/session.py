@@ -213,8 +213,7 @@ class Session:
 
     def _say(self, state: str, **facts: Any) -> None:
         """What this session does now; a gate that is shut stays the news."""
-        if not gate.closed:
-            trace.journal.set_status(state=state, session=self.name, **facts)
+        gate.say(state=state, session=self.name, **facts)
 
     def _record(self, found: Executable, step: int, start: float, end: float) -> None:
         journal = trace.journal

@@ -14,7 +14,7 @@ from workbench.core.kernels.measured.question import ranked
 from workbench.core.kernels.measured.record import Times, keep, recall
 from workbench.core.kernels.threads import adopt_threads
 
-__all__ = ["Tuned", "decisions", "tune_plans"]
+__all__ = ["Tuned", "better", "decisions", "measured", "tune_plans"]
 
 
 @dataclass(frozen=True)
@@ -52,27 +52,38 @@ def _in_lines(lines: Sequence[Line]) -> Iterator[tuple[str, Decision]]:
             yield line.op.name, line.choice.decision
 
 
+def measured(questions: Mapping[str, Question], seconds: float, kept: bool = True,
+             times: Callable[[Question, float], Times] = time_ways,
+             clock: Callable[[], float] = time.perf_counter) -> Iterator[tuple[str, Times, bool]]:
+    """(key, its times, were they known before?) of each question, timing for about `seconds` what is not known; no times where
+    there was no time left or no quiet. What is new is on disk before it is told, unless it shall not be `kept`: who ends the
+    walk loses nothing of it."""
+    deadline = clock() + seconds
+    for key, question in questions.items():
+        found = recall(cache(), key)
+        known = bool(found)
+        if not known and clock() < deadline:
+            adopt_threads()      # and look whether others use the cores
+            found = times(question, deadline)
+            if found and kept:
+                keep(cache(), key, found)
+        yield key, found, known
+
+
 def tune_plans(plans: Sequence[Plan], seconds: float,
                times: Callable[[Question, float], Times] = time_ways,
                clock: Callable[[], float] = time.perf_counter) -> Tuned:
     """Time what is not known of the ways in `plans`, for about `seconds`, and keep it on disk."""
-    deadline, found = clock() + seconds, list(decisions(plans))
-    questions = {decision.question.key: decision.question for _, decision in found}
-    measured = {key: recall(cache(), key) for key in questions}
-    before = sum(map(bool, measured.values()))
-    for key, question in questions.items():
-        if not measured[key] and clock() < deadline:
-            adopt_threads()      # and look whether others use the cores
-            measured[key] = times(question, deadline)
-            if measured[key]:
-                keep(cache(), key, measured[key])
-    done = sum(map(bool, measured.values()))
-    return Tuned(done - before, before, len(questions) - done, tuple(_changed(found, measured)))
+    found = list(decisions(plans))
+    walked = list(measured({d.question.key: d.question for _, d in found}, seconds, times=times, clock=clock))
+    by_key = {key: each for key, each, _ in walked}
+    changed = [(name, decision.way, way) for name, decision in found
+               if (way := better(decision, by_key[decision.question.key])) is not None]
+    return Tuned(sum(not known and bool(each) for _, each, known in walked), sum(known for _, _, known in walked),
+                 sum(not each for _, each, _ in walked), tuple(changed))
 
 
-def _changed(found: Sequence[tuple[str, Decision]], measured: Mapping[str, Times]) -> Iterator[tuple[str, str, str]]:
-    for name, decision in found:
-        question = decision.question
-        best = ranked(costs(question, measured[question.key]), question.rule)[0]
-        if measured[question.key] and decision.by != "asked" and best != decision.way:
-            yield name, decision.way, best
+def better(decision: Decision, times: Times) -> str | None:
+    """The way that plans take from now on by `times`; None where it stays the one of `decision`, or the user asked for that."""
+    best = ranked(costs(decision.question, times), decision.question.rule)[0]
+    return best if times and decision.by != "asked" and best != decision.way else None

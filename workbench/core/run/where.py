@@ -1,23 +1,23 @@
 """Where a thread is inside a step: read from its frames, so that running steps pay nothing for it."""
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection
 from types import FrameType, TracebackType
 
 from workbench.core.compile.plan import Plan, plan_called
+from workbench.core.run.frames import current_frames
 
 __all__ = ["place_of", "place_of_any", "turns_of"]
 
 
 def place_of(thread: int) -> str:
     """What `thread` computes now, by its line of generated code: "while/add, iteration 1,203 of while"; "" when in none."""
-    return _place(sys._current_frames().get(thread))
+    return _place(current_frames().get(thread))
 
 
 def place_of_any(executables: Collection[str]) -> str:
     """As `place_of`, of whichever thread computes for one of `executables`."""
-    return next((found for frame in sys._current_frames().values() if (found := _place(frame, executables))), "")
+    return next((found for frame in current_frames().values() if (found := _place(frame, executables))), "")
 
 
 def turns_of(traceback: TracebackType | None) -> str:

@@ -239,7 +239,7 @@ class SparseAccumulator(Accumulator):
 
     def _fault(self, indices: Array, values: Array) -> str:
         """What is wrong with a gradient, "" where nothing is."""
-        wanted: tuple[Any, ...] = self.shape.dims or ()
+        wanted: tuple[Any, ...] = self.shape.sizes or ()
         if values.dtype != self.dtype.numpy:
             return f"values are {values.dtype}"
         if indices.ndim != 1:

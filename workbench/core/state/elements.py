@@ -44,6 +44,11 @@ def _element(value: Any) -> Array:
 
 
 def _files(run: Run, source: Program, compression: Any = "") -> Iterator[tuple[str, Any]]:
+    if not isinstance(compression, str):
+        compression = np.asarray(run.value(compression), object).item().decode()
+    if compression and compression not in records.WINDOWS:
+        raise errors.InvalidArgumentError(f"dataset: compression type {compression!r} is none of '', 'ZLIB' and 'GZIP'; use "
+                                          "one of these")
     for raw in np.asarray(run.value(source), object).ravel():
         path = raw.decode("utf-8", "surrogateescape")
         try:
@@ -54,13 +59,13 @@ def _files(run: Run, source: Program, compression: Any = "") -> Iterator[tuple[s
             yield path, records.expanded(file, compression, path)
 
 
-def _lines(run: Run, source: Program, compression: str = "") -> Iterator[Found]:
+def _lines(run: Run, source: Program, compression: Any = "") -> Iterator[Found]:
     for _, file in _files(run, source, compression):
         for line in file:
             yield (_element(line.removesuffix(b"\n").removesuffix(b"\r")),)
 
 
-def _records(run: Run, source: Program, compression: str = "") -> Iterator[Found]:
+def _records(run: Run, source: Program, compression: Any = "") -> Iterator[Found]:
     for path, file in _files(run, source, compression):
         for _, record in records.frames(file, path):
             yield (_element(record),)

@@ -26,7 +26,10 @@ def _whole(file: Any, name: bytes) -> Records:
     yield name, file.read()
 
 
-def _fixed(file: Any, name: bytes, record: int = 0, header: int = 0, footer: int = 0, hop: int = 0) -> Records:
+def _fixed(file: Any, name: bytes, record: int = 0, header: int = 0, footer: int = 0, hop: int = 0,
+           compression: str = "") -> Records:
+    if compression:
+        file = io.BytesIO(records.expanded(file, compression, name.decode("utf-8", "replace")).read())
     size = file.seek(0, 2)
     begin, number = header, 0
     while begin + record <= size - footer:

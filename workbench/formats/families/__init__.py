@@ -2,17 +2,22 @@
 from workbench.formats.families import (
     arithmetic,
     arrays,
+    decoding,
     flow,
     gradients,
+    inputs,
     list_readers,
     lists,
     lookups,
+    mathematics,
     networks,
+    pictures,
     quantized,
+    sampling,
     state,
     step_arrays,
     texts,
 )
 
-__all__ = ["arithmetic", "arrays", "flow", "gradients", "list_readers", "lists", "lookups", "networks", "quantized", "state",
-           "step_arrays", "texts"]
+__all__ = ["arithmetic", "arrays", "decoding", "flow", "gradients", "inputs", "list_readers", "lists", "lookups",
+           "mathematics", "networks", "pictures", "quantized", "sampling", "state", "step_arrays", "texts"]

@@ -96,7 +96,7 @@ def _(node: Node) -> Any:
 
 @exports("batch_matmul")
 def _(writer: Any, op: Operation) -> None:
-    ranks = [t.shape.dims[:-2] if t.shape.dims is not None else None for t in op.inputs]
+    ranks = [t.shape.sizes[:-2] if t.shape.sizes is not None else None for t in op.inputs]
     kind = "BatchMatMul" if ranks[0] is not None and ranks[0] == ranks[1] else "BatchMatMulV2"      # the latter broadcasts
     writer.node(op, kind, [writer.ref(t) for t in op.inputs], {
         "T": attr("type", op.inputs[0].dtype), "adj_x": attr("b", op.attrs["transpose_a"]),

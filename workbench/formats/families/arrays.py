@@ -157,6 +157,12 @@ def _(writer: Any, op: Operation) -> None:
         "T": attr("type", x.dtype), "Tperm": attr("type", INT32)})
 
 
+@exports("permute")
+def _(writer: Any, op: Operation) -> None:
+    writer.node(op, "Transpose", [writer.ref(each) for each in op.inputs], {
+        "T": attr("type", op.inputs[0].dtype), "Tperm": attr("type", INT32)})
+
+
 @exports("matrix_transpose")
 def _(writer: Any, op: Operation) -> None:
     x = op.inputs[0]

@@ -21,7 +21,7 @@ def _known(node: Node, position: int) -> Shape:
 
 
 def _held(node: Node, shape: Shape) -> dict[str, Any]:
-    return {"dtype": node.needed("element_dtype"), "shape": None if shape.dims is None else list(shape.dims)}
+    return {"dtype": node.needed("element_dtype"), "shape": None if shape.sizes is None else list(shape.sizes)}
 
 
 def _in_frame(node: Node) -> Any:
@@ -124,9 +124,9 @@ def _(node: Node) -> Any:
 def _(node: Node) -> Any:
     listed = node.inputs[0]
     shape = node.attr("element_shape", Shape(None)) if node.proto.op == "TensorListConcat" else _known(node, 1)
-    held, rows_ = _held(node, shape), _held(node, shape if shape.dims is None else shape[1:])
+    held, rows_ = _held(node, shape), _held(node, shape if shape.sizes is None else shape[1:])
     lengths = node.inputs[2] if len(node.inputs) > 2 else None
-    if lengths is None or lengths.shape.dims == (0,):
+    if lengths is None or lengths.shape.sizes == (0,):
         whole = ops.tensor_array_filled(listed, ops.list_length(listed), **held)
         return [ops.list_concat(whole, **rows_, name=node.exact), ops.list_sizes(listed)]
     count = ops.cast(ops.reduce_sum(lengths, keepdims=True), "int32")      # what was never written has these lengths

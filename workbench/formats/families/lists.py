@@ -76,7 +76,7 @@ class _List:
 
 def _shape(writer: Any, op: Operation, shape: Any) -> str:
     """A shape as an input: -1 for what is not known."""
-    dims = as_shape(shape).dims
+    dims = as_shape(shape).sizes
     known = np.int32(-1) if dims is None else np.array([-1 if d is None else d for d in dims], np.int32)
     return str(writer.constant(op, "element_shape", known))
 

@@ -80,7 +80,7 @@ def _(writer: Any, op: Operation) -> None:
 def _(writer: Any, op: Operation) -> None:
     """A product with a band of ones."""
     x, radius = op.inputs[0], op.attrs["radius"]
-    channels = x.shape.dims[-1] if x.shape.dims else None
+    channels = x.shape.sizes[-1] if x.shape.sizes else None
     if channels is None:
         raise errors.UnimplementedError(f"as_graph_def: {op.name!r} sums over an unknown number of channels; set the shape")
     places = np.arange(channels)

@@ -1,12 +1,15 @@
 """Twins of variables, their updates, random numbers and queues."""
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import constant_value, ops, raw
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Operation, get_default_graph
+from workbench.formats.seeds import read_seeds, written_seeds
 from workbench.formats.twins import Node, exporters, exports, imports, rows
 from workbench.formats.values import attr
 
@@ -81,6 +84,16 @@ _UPDATES = """
     1 scatter_add ScatterAdd ResourceScatterAdd handle indices values | dtype:values Tindices:indices
     1 scatter_sub ScatterSub ResourceScatterSub handle indices values | dtype:values Tindices:indices
     1 scatter_update ScatterUpdate ResourceScatterUpdate handle indices values | dtype:values Tindices:indices
+    1 scatter_mul ScatterMul ResourceScatterMul handle indices values | dtype:values Tindices:indices
+    1 scatter_div ScatterDiv ResourceScatterDiv handle indices values | dtype:values Tindices:indices
+    1 scatter_min ScatterMin ResourceScatterMin handle indices values | dtype:values Tindices:indices
+    1 scatter_max ScatterMax ResourceScatterMax handle indices values | dtype:values Tindices:indices
+    1 scatter_nd_update ScatterNdUpdate ResourceScatterNdUpdate handle indices values | T:values Tindices:indices
+    1 scatter_nd_add ScatterNdAdd ResourceScatterNdAdd handle indices values | T:values Tindices:indices
+    1 scatter_nd_sub ScatterNdSub ResourceScatterNdSub handle indices values | T:values Tindices:indices
+    1 slice_assign StridedSliceAssign ResourceStridedSliceAssign handle begin end strides value | T:value Index:begin \
+        begin_mask=begin_mask end_mask=end_mask ellipsis_mask=ellipsis_mask new_axis_mask=new_axis_mask \
+        shrink_axis_mask=shrink_axis_mask
     1 apply_gradient_descent ApplyGradientDescent ResourceApplyGradientDescent handle lr grad | T:grad
     2 apply_momentum ApplyMomentum ResourceApplyMomentum handle accum lr grad momentum | T:grad use_nesterov=use_nesterov
     2 apply_adagrad ApplyAdagrad ResourceApplyAdagrad handle accum lr grad | T:grad
@@ -103,9 +116,23 @@ def _new_value(writer: Any, op: Operation) -> None:
 
 def _update(write: Any) -> Any:
     def write_and_read(writer: Any, op: Operation) -> None:
-        write(writer, op)
+        with _each_row_once(writer, op) if op.kind.startswith("sparse_") else contextlib.nullcontext():
+            write(writer, op)
         _new_value(writer, op)
     return write_and_read
+
+
+@contextlib.contextmanager
+def _each_row_once(writer: Any, op: Operation) -> Iterator[None]:
+    """Where rows are named twice, their gradients are summed before the update, which TensorFlow leaves to its optimizers."""
+    grad, indices = (op.inputs[op.definition.inputs.index(name)] for name in ("grad", "indices"))
+    kinds = {"T": attr("type", indices.dtype), "out_idx": attr("type", as_dtype("int32"))}
+    rows_ = writer.aux(op, "Unique", [writer.ref(indices)], kinds)
+    count = writer.aux(op, "Size", [rows_], {"T": kinds["T"], "out_type": kinds["out_idx"]})
+    total = writer.aux(op, "UnsortedSegmentSum", [writer.ref(grad), f"{rows_}:1", count], {
+        "T": attr("type", grad.dtype), "Tindices": kinds["out_idx"], "Tnumsegments": kinds["out_idx"]})
+    with writer.renamed({grad: total, indices: rows_}):
+        yield
 
 
 for _line in _UPDATES.strip().splitlines():
@@ -124,6 +151,35 @@ def _(writer: Any, op: Operation) -> None:
     _new_value(writer, op)
 
 
+@exports("sparse_apply_adam")
+def _(writer: Any, op: Operation) -> None:
+    with _each_row_once(writer, op):
+        _sparse_adam(writer, op)
+    _new_value(writer, op)
+
+
+def _sparse_adam(writer: Any, op: Operation) -> None:
+    """As TensorFlow's optimizer writes it: both moments decay in all rows, their rows are added to, and all rows move."""
+    handle, m, v, power1, power2, rate, beta1, beta2, epsilon, grad, indices = (writer.ref(t) for t in op.inputs)
+    made = op.inputs[9].dtype
+    kind, held = {"T": attr("type", made)}, {"dtype": attr("type", made)}
+    one = writer.constant(op, "one", made.numpy.type(1), made)
+
+    def do(theirs: str, *inputs: str, attrs: Any = kind) -> str:
+        return str(writer.aux(op, theirs, inputs, attrs))
+
+    def moment(place: str, beta: str, addend: str) -> str:
+        decayed = do("AssignVariableOp", place, do("Mul", do("ReadVariableOp", place, attrs=held), beta), attrs=held)
+        added = do("ResourceScatterAdd", place, indices, do("Mul", addend, do("Sub", one, beta)), f"^{decayed}",
+                   attrs={**held, "Tindices": attr("type", op.inputs[10].dtype)})
+        return do("ReadVariableOp", place, f"^{added}", attrs=held)
+
+    first, second = moment(m, beta1, grad), moment(v, beta2, do("Mul", grad, grad))
+    step = do("RealDiv", do("Mul", rate, do("Sqrt", do("Sub", one, power2))), do("Sub", one, power1))
+    change = do("RealDiv", do("Mul", step, first), do("Add", do("Sqrt", second), epsilon))
+    writer.node(op, "AssignSubVariableOp", [handle, change], held)
+
+
 # random numbers: one standard draw, scaled
 
 _RANDOM = {"random_uniform": "RandomUniform", "random_normal": "RandomStandardNormal", "truncated_normal": "TruncatedNormal"}
@@ -132,7 +188,7 @@ _RANDOM = {"random_uniform": "RandomUniform", "random_normal": "RandomStandardNo
 @exports(*_RANDOM)
 def _(writer: Any, op: Operation) -> None:
     found, shape, dtype = op.attrs, op.inputs[0], op.attrs["dtype"]
-    seeds = {key: attr("i", _signed(found[key])) for key in ("seed", "seed2")}
+    seeds = written_seeds(op)
     attrs = {"T": attr("type", shape.dtype), "dtype": attr("type", dtype), **seeds}
     uniform = op.kind == "random_uniform"
     if uniform and dtype.is_integer:
@@ -150,19 +206,10 @@ def _(writer: Any, op: Operation) -> None:
     writer.node(op, "Add", [scaled, writer.constant(op, "start", dtype.numpy.type(start))], kind)
 
 
-def _signed(seed: int) -> int:
-    """A seed as the signed number of 64 bits that attributes hold."""
-    return seed - 2**64 if seed >= 2**63 else seed
-
-
 @imports(*_RANDOM.values())
 def _(node: Node) -> Any:
     ours = next(name for name, theirs in _RANDOM.items() if theirs == node.proto.op)
-    return raw(ours)(node.inputs[0], dtype=node.needed("dtype"), **_seeds(node), name=node.exact)
-
-
-def _seeds(node: Node) -> dict[str, int]:
-    return {key: node.attr(key, 0) % 2**64 for key in ("seed", "seed2")}
+    return raw(ours)(node.inputs[0], dtype=node.needed("dtype"), **read_seeds(node), name=node.exact)
 
 
 @imports("RandomUniformInt")
@@ -171,20 +218,20 @@ def _(node: Node) -> Any:
     if bounds[0] is None or bounds[1] is None:
         raise errors.UnimplementedError(f"{node.where}: its bounds are known only at run time; give constants")
     return raw("random_uniform")(node.inputs[0], minval=int(bounds[0]), maxval=int(bounds[1]), dtype=node.inputs[1].dtype,
-                                 **_seeds(node), name=node.exact)
+                                 **read_seeds(node), name=node.exact)
 
 
 @exports("multinomial")
 def _(writer: Any, op: Operation) -> None:
     count = writer.constant(op, "num_samples", as_dtype("int32").numpy.type(op.attrs["num_samples"]))
-    seeds = {key: attr("i", _signed(op.attrs[key])) for key in ("seed", "seed2")}
+    seeds = written_seeds(op)
     writer.node(op, "Multinomial", [writer.ref(op.inputs[0]), count], {
         "T": attr("type", op.inputs[0].dtype), "output_dtype": attr("type", as_dtype("int64")), **seeds})
 
 
 @imports("Multinomial")
 def _(node: Node) -> Any:
-    return raw("multinomial")(node.inputs[0], num_samples=node.inputs[1], **_seeds(node), name=node.exact)
+    return raw("multinomial")(node.inputs[0], num_samples=node.inputs[1], **read_seeds(node), name=node.exact)
 
 
 # queues

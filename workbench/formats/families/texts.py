@@ -155,7 +155,7 @@ def _(node: Node) -> Any:
     sparse, dense = node.needed("Nsparse"), node.needed("Ndense")
     keys = [_known(node, 2 + number) for number in range(sparse + dense)]
     rows: list[Any] = [(key, "variable", dtype, (), None) for key, dtype in zip(keys, node.attr("sparse_types", []))]
-    shapes = [shape.dims for shape in node.attr("dense_shapes", [])]
+    shapes = [shape.sizes for shape in node.attr("dense_shapes", [])]
     for key, dtype, dims, filler in zip(keys[sparse:], node.attr("Tdense", []), shapes, node.inputs[2 + sparse + dense:]):
         value = constant_value(filler)
         given = None if value is None or not value.size else tuple(value.ravel().tolist())

@@ -53,14 +53,16 @@ def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer:
                    partitioner: Any = None, custom_getter: Any = None, use_resource: Any = None) -> Variable:
     """A variable of the model: also in the collection MODEL_VARIABLES."""
     keys = [*(collections or []), GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
-    return variable(name, shape, dtype, initializer, regularizer, trainable, keys, caching_device, device, partitioner,
-                    custom_getter)
+    return variable(name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer, trainable=trainable,
+                    collections=keys, caching_device=caching_device, device=device, partitioner=partitioner,
+                    custom_getter=custom_getter)
 
 
 def _parameter(name: str, shape: Any, like: Tensor, initializer: Any, regularizer: Any, trainable: bool,
                collections: Any) -> Variable:
     made = initializer() if initializer is xavier_initializer or isinstance(initializer, type) else initializer
-    return model_variable(name, shape, like.dtype, made, regularizer, trainable, collections_of(collections, name))
+    return model_variable(name, shape=shape, dtype=like.dtype, initializer=made, regularizer=regularizer, trainable=trainable,
+                          collections=collections_of(collections, name))
 
 
 def _done(y: Tensor, activation: Activation, collections: Any) -> Tensor:
@@ -77,7 +79,7 @@ def collected(y: Tensor, collections: Any) -> Tensor:
 
 
 def _last(x: Tensor, where: str, axis: int = -1) -> int:
-    depth = x.shape.as_list()[axis] if x.shape.dims else None
+    depth = x.shape.as_list()[axis] if x.shape.sizes else None
     if depth is None:
         raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; undefined channels must be known: set_shape it")
     return depth

@@ -7,7 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.sparse import SparseTensor
+from workbench.nn.sparse import SparseTensor, sparse_tensor_to_dense
 
 __all__ = ["contrastive_loss", "lifted_struct_loss", "npairs_loss", "npairs_loss_multilabel", "triplet_semihard_loss"]
 
@@ -105,17 +105,15 @@ def npairs_loss(labels: Any, embeddings_anchor: Any, embeddings_positive: Any, r
 
 def npairs_loss_multilabel(sparse_labels: Sequence[SparseTensor], embeddings_anchor: Any, embeddings_positive: Any,
                            reg_lambda: float = 0.002, print_losses: bool = False) -> Tensor:
-    """npairs_loss where each row has several labels, a sparse tensor for each: rows are alike as often as they share one.
+    """npairs_loss where each row has several labels: rows are alike as often as they share one.
 
+    A row's sparse tensor has a 1, or true, at the place of each class that is a label of the row.
     TypeError where a row's labels are no sparse tensor.
     """
     if not all(isinstance(labels, SparseTensor) for labels in sparse_labels):
         raise TypeError(f"sparse_labels must be a list of SparseTensors, but got {list(sparse_labels)}")
-    values = ops.concat([labels.values for labels in sparse_labels], 0)
-    rows = ops.concat([ops.fill(ops.shape(labels.values), number) for number, labels in enumerate(sparse_labels)], 0)
     dtype = convert(embeddings_anchor).dtype
-    places = ops.one_hot(rows, len(sparse_labels), dtype=dtype)
-    equal = ops.cast(ops.equal(ops.expand_dims(values, 1), ops.expand_dims(values, 0)), dtype)
-    shared = ops.matmul(places, ops.matmul(equal, places), transpose_a=True)
+    has = ops.stack([ops.reshape(ops.cast(sparse_tensor_to_dense(labels), dtype), [-1]) for labels in sparse_labels])
+    shared = ops.reduce_sum(ops.minimum(ops.expand_dims(has, 1), ops.expand_dims(has, 0)), 2)
     found = _by_similarity(shared, embeddings_anchor, embeddings_positive, reg_lambda)
     return ops.Print(found, [found], "npairs_loss") if print_losses else found

@@ -9,8 +9,8 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn import layers
 from workbench.nn.initializers import Constant, Zeros
+from workbench.nn.layer_classes import Dense
 from workbench.nn.recurrent.rnn_base import RNNCell
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.tensor_array import TensorArray
@@ -37,7 +37,7 @@ class AttentionMechanism:
             inside = ops.sequence_mask(self._lengths, ops.shape(values)[1], dtype=values.dtype)
             values = values * ops.expand_dims(inside, 2)
         self.values: Tensor = values
-        self.keys: Tensor = layers.dense(values, num_units, use_bias=False, name="memory_layer")
+        self.keys: Tensor = Dense(num_units, use_bias=False, name="memory_layer")(values)
         self.batch_size = ops.shape(values)[0]
 
     @property
@@ -60,7 +60,7 @@ class AttentionMechanism:
 
     def __call__(self, query: Any, previous_alignments: Any = None) -> Tensor:
         """Weights of the memory for a query; `previous_alignments` are those of the step before."""
-        with variable_scope(self._scope):
+        with variable_scope(None, self._scope):      # several in a cell have variables of their own
             score = self._score(convert(query))
             if self._lengths is not None:
                 inside = ops.sequence_mask(self._lengths, ops.shape(score)[1])

@@ -45,9 +45,10 @@ class FinalBeamSearchDecoderOutput(NamedTuple):
 
 def gather_tree(step_ids: Any, parent_ids: Any, sequence_length: Any = None, name: str | None = None,
                 max_sequence_lengths: Any = None, end_token: Any = None) -> Tensor:
-    """int [time, batch, beams]: the ids on the path of each beam through `step_ids` and `parent_ids` of that shape, -1 beyond.
+    """int [time, batch, beams]: the ids on the path of each beam through `step_ids` and `parent_ids` of that shape.
 
-    A path has `sequence_length` [batch, beams] steps, or `max_sequence_lengths` [batch] and ends at the first `end_token`.
+    A path has `sequence_length` [batch, beams] steps, and is -1 beyond; or it has `max_sequence_lengths` [batch], ends at the
+    first `end_token`, and is that beyond.
     InvalidArgumentError unless one of the two is given, and in a step for a parent that is no beam. Source: Wu et al. 2016.
     """
     ids = convert(step_ids)

@@ -142,6 +142,9 @@ class MultiRNNCell(RNNCell):
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         states = []
+        if self._tuple and (not isinstance(state, (tuple, list)) or len(state) != len(self._cells)):
+            raise errors.InvalidArgumentError(f"MultiRNNCell: Expected state to be a tuple of length {len(self._cells)}, but "
+                                              f"received: {state}")
         parts = state if self._tuple else ops.split(state, [cell.state_size for cell in self._cells], axis=1)
         for number, (cell, part) in enumerate(zip(self._cells, parts)):
             with variable_scope(f"cell_{number}"):
@@ -150,19 +153,33 @@ class MultiRNNCell(RNNCell):
         return inputs, tuple(states) if self._tuple else ops.concat(states, axis=1)
 
 
+class _Linear:
+    """`_linear` whose variables are made once: cells of programs' own of 2018 import it by this name."""
+
+    def __init__(self, args: Any, output_size: int, build_bias: bool, bias_initializer: Any = None,
+                 kernel_initializer: Any = None) -> None:
+        parts, width = _matrices(args)
+        self._kernel = get_variable("kernel", [width, output_size], parts[0].dtype, kernel_initializer)
+        self._bias = get_variable("bias", [output_size], parts[0].dtype, bias_initializer or Zeros()) if build_bias else None
+
+    def __call__(self, args: Any) -> Tensor:
+        made: Tensor = ops.matmul(joined(_matrices(args)[0]), self._kernel)
+        return made if self._bias is None else ops.bias_add(made, self._bias)
+
+
+def _matrices(args: Any) -> tuple[list[Tensor], int]:
+    parts = [convert(x) for x in (args if isinstance(args, (list, tuple)) else [args]) if x is not None]
+    shapes = [x.shape.as_list() if x.shape.rank == 2 else [None] for x in parts]
+    if not parts or any(shape[-1] is None for shape in shapes):
+        raise errors.InvalidArgumentError(f"_linear: args have the shapes {[str(x.shape) for x in parts]}; pass matrices, "
+                                          "whose second dimensions are known")
+    return parts, sum(shape[-1] or 0 for shape in shapes)
+
+
 def _linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None, kernel_initializer: Any = None) -> Tensor:
     """Tensors [batch, n] side by side · the variable `kernel`, with `bias` also + the variable `bias`: [batch, output_size].
 
     Cells of programs' own import it by this name, from where TensorFlow keeps it for its own. InvalidArgumentErrors
     (ValueErrors) without tensors, and for such that are no matrices of known widths.
     """
-    parts = [convert(x) for x in (args if isinstance(args, (list, tuple)) else [args]) if x is not None]
-    shapes = [x.shape.as_list() if x.shape.rank == 2 else [None] for x in parts]
-    if not parts or any(shape[-1] is None for shape in shapes):
-        raise errors.InvalidArgumentError(f"_linear: args have the shapes {[str(x.shape) for x in parts]}; pass matrices, "
-                                          "whose second dimensions are known")
-    kernel = get_variable("kernel", [sum(shape[-1] for shape in shapes), output_size], parts[0].dtype, kernel_initializer)
-    made: Tensor = ops.matmul(joined(parts), kernel)
-    if bias:
-        made = ops.bias_add(made, get_variable("bias", [output_size], made.dtype, bias_initializer or Zeros()))
-    return made
+    return _Linear(args, output_size, bias, bias_initializer, kernel_initializer)(args)

@@ -172,8 +172,9 @@ class IntersectionRNNCell(PlainCell):
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         if self.width([inputs]) != self._units:
             if not self._project:
-                raise errors.InvalidArgumentError(f"IntersectionRNNCell: inputs are {self.width([inputs])} wide but the cell "
-                                                  f"{self._units}; make them equal, or set num_in_proj={self._units}")
+                raise errors.InvalidArgumentError(
+                    "IntersectionRNNCell: Must have input size == output size for Intersection RNN: "
+                    f"{self.width([inputs])} and {self._units}. To fix, num_in_proj should be set to num_units at cell init.")
             inputs = self.linear([inputs], self._units, "in_projection/", kernel=self._initializer)
         gate_h, h, gate_y, y = parts_of(self.linear([inputs, state], 4 * self._units, kernel=self._initializer), 4)
         through_time, through_depth = ops.sigmoid(gate_h + self._forget), ops.sigmoid(gate_y + self._forget)

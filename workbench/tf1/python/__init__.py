@@ -2,16 +2,17 @@
 from __future__ import annotations
 
 import workbench.tf1 as _tf
+from workbench.formats import freezing as _freezing
 from workbench.nn import conv_arguments as _conv_arguments
 from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.missing import Namespace as _Namespace
-from workbench.tf1.python import client, framework, inner, ops, platform, training, util
+from workbench.tf1.python import client, debug, framework, inner, ops, platform, training, util
 from workbench.tf1.spelling import names_of as _names_of
 from workbench.train.estimators import feature_bases as _bases
 from workbench.train.estimators.feature_models import transform_features as _transform_features
 
-__all__ = ["client", "eager", "estimator", "feature_column", "framework", "keras", "layers", "lib", "ops", "platform",
-           "pywrap_tensorflow", "saved_model", "summary", "training", "user_ops", "util"]
+__all__ = ["client", "debug", "eager", "estimator", "feature_column", "framework", "keras", "layers", "lib", "ops", "platform",
+           "pywrap_tensorflow", "saved_model", "summary", "tools", "training", "user_ops", "util"]
 
 eager = _Namespace(context=_Namespace(executing_eagerly=lambda: False, in_eager_mode=lambda: False, in_graph_mode=lambda: True))
 layers = _Namespace(**vars(inner.parts(_tf.layers, "base convolutional core layers normalization pooling")),
@@ -30,3 +31,10 @@ feature_column = inner.parts(_Namespace(
     **vars(_tf.feature_column), _CategoricalColumn=_bases.Categorical, _DenseColumn=_bases.Dense, _FeatureColumn=_bases.Column,
     _LazyBuilder=_bases.Features, _transform_features=_transform_features), "feature_column feature_column_lib")
 user_ops = _Namespace()
+tools = _Namespace(
+    freeze_graph=_Namespace(freeze_graph=_freezing.freeze_graph,
+                            freeze_graph_with_def_protos=_freezing.freeze_graph_with_def_protos),
+    inspect_checkpoint=_Namespace(print_tensors_in_checkpoint_file=_freezing.print_tensors_in_checkpoint_file),
+    optimize_for_inference_lib=_Namespace(optimize_for_inference=_freezing.optimize_for_inference),
+    strip_unused_lib=_Namespace(strip_unused=_freezing.strip_unused,
+                                strip_unused_from_files=_freezing.strip_unused_from_files))

@@ -15,7 +15,7 @@ from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeK
 from workbench.train.estimators.feature_bases import Column, Features, check_dense
 from workbench.train.estimators.feature_kinds import NumericColumn
 from workbench.train.estimators.feature_models import input_layer, linear_model
-from workbench.train.estimators.shared import linear_rate, optimizer_of, two_ranks
+from workbench.train.estimators.shared import LARGE, cut, linear_rate, optimizer_of, two_ranks
 from workbench.train.estimators.signatures import DEFAULT_KEY, ClassificationOutput, PredictOutput, RegressionOutput
 from workbench.train.optimizers.schedules import get_global_step, get_or_create_global_step
 
@@ -102,7 +102,8 @@ class _Canned(Estimator):
     """An estimator whose model is `outputs(features, mode)` [batch, width], read as classes (or numbers without).
 
     `more` are weight_column (a feature, or a numeric column, with the weight of each example), label_vocabulary (what the
-    classes are called in labels and predictions) and label_dimension (numbers that a regressor gives).
+    classes are called in labels and predictions), label_dimension (numbers that a regressor gives) and partitioner (how the
+    tables of the input are cut into parts; by default a large one into one for each parameter server).
     """
 
     _total = staticmethod(ops.reduce_sum)
@@ -120,13 +121,16 @@ class _Canned(Estimator):
                                               "name each class")
         self._columns, self._classes = list(columns), classes
         self._chosen, self._learning_rate = optimizer, rate
-        self._weight, self._words = more.get("weight_column"), words
+        self._weight, self._words, self._cut = more.get("weight_column"), words, more.get("partitioner")
         self._width = more.get("label_dimension", 1) if classes is None or classes == 2 else classes
         super().__init__(self._model, model_dir, config)
 
     def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
         """What the model makes of the features: [batch, width]; a subclass defines it."""
         raise errors.UnimplementedError(f"{type(self).__name__}: _outputs(features, mode) is missing; define it")
+
+    def _input_cut(self) -> Any:
+        return self._cut or cut(self.config, LARGE)
 
     def _minimized(self, loss: Tensor) -> Any:
         return optimizer_of(self._chosen, self._learning_rate).minimize(loss, global_step=get_global_step())
@@ -145,15 +149,15 @@ class _Canned(Estimator):
         return _classification(mode, outputs, labels, self._minimized, self._classes, self._total, weights, self._words)
 
 
-def _linear_outputs(features: Mapping[str, Any], columns: Sequence[Any], width: int) -> Tensor:
-    with variable_scope("linear"):
+def _linear_outputs(features: Mapping[str, Any], columns: Sequence[Any], width: int, parts: Any) -> Tensor:
+    with variable_scope("linear", partitioner=parts):
         return linear_model(features, columns, width)
 
 
 def _deep_outputs(features: Mapping[str, Any], columns: Sequence[Any], width: int, units: Sequence[int], activation: Any,
-                  dropout: float | None, mode: str) -> Tensor:
-    with variable_scope("dnn"):
-        with variable_scope("input_from_feature_columns"):
+                  dropout: float | None, mode: str, parts: Any, input_parts: Any) -> Tensor:
+    with variable_scope("dnn", partitioner=parts):
+        with variable_scope("input_from_feature_columns", partitioner=input_parts):
             x = input_layer(features, columns)
         for number, count in enumerate(units):
             x = layers.dense(x, count, activation, kernel_initializer=glorot_uniform_initializer(),
@@ -165,7 +169,7 @@ def _deep_outputs(features: Mapping[str, Any], columns: Sequence[Any], width: in
 
 class _Linear(_Canned):
     def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
-        return _linear_outputs(features, self._columns, self._width)
+        return _linear_outputs(features, self._columns, self._width, self._input_cut())
 
 
 class _Deep(_Canned):
@@ -175,7 +179,8 @@ class _Deep(_Canned):
         check_dense(type(self).__name__, self._columns, "indicator_column")
 
     def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
-        return _deep_outputs(features, self._columns, self._width, self._units, self._activation, self._dropout, mode)
+        return _deep_outputs(features, self._columns, self._width, self._units, self._activation, self._dropout, mode,
+                             cut(self.config), self._input_cut())
 
 
 class _Both(_Canned):
@@ -194,9 +199,9 @@ class _Both(_Canned):
         found = []
         if self._columns_deep:
             found.append(_deep_outputs(features, self._columns_deep, self._width, self._units, self._how[0], self._how[1],
-                                       mode))
+                                       mode, cut(self.config), self._input_cut()))
         if self._flat:
-            found.append(_linear_outputs(features, self._flat, self._width))
+            found.append(_linear_outputs(features, self._flat, self._width, self._input_cut()))
         return ops.add_n(found) if len(found) > 1 else found[0]
 
     def _minimized(self, loss: Tensor) -> Any:
@@ -219,9 +224,9 @@ class LinearClassifier(_Linear):
 
     def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, n_classes: int = 2, weight_column: Any = None,
                  label_vocabulary: Sequence[Any] | None = None, optimizer: Any = "Ftrl",
-                 config: RunConfig | None = None) -> None:
+                 config: RunConfig | None = None, partitioner: Any = None) -> None:
         super().__init__(feature_columns, n_classes, optimizer, linear_rate(feature_columns), model_dir, config,
-                         weight_column=weight_column, label_vocabulary=label_vocabulary)
+                         weight_column=weight_column, label_vocabulary=label_vocabulary, partitioner=partitioner)
 
 
 class LinearRegressor(_Linear):
@@ -229,9 +234,10 @@ class LinearRegressor(_Linear):
     {"predictions": [batch, dimension]}."""
 
     def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, label_dimension: int = 1,
-                 weight_column: Any = None, optimizer: Any = "Ftrl", config: RunConfig | None = None) -> None:
+                 weight_column: Any = None, optimizer: Any = "Ftrl", config: RunConfig | None = None,
+                 partitioner: Any = None) -> None:
         super().__init__(feature_columns, None, optimizer, linear_rate(feature_columns), model_dir, config,
-                         weight_column=weight_column, label_dimension=label_dimension)
+                         weight_column=weight_column, label_dimension=label_dimension, partitioner=partitioner)
 
 
 class DNNClassifier(_Deep):
@@ -239,9 +245,10 @@ class DNNClassifier(_Deep):
 
     def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None, n_classes: int = 2,
                  weight_column: Any = None, label_vocabulary: Sequence[Any] | None = None, optimizer: Any = "Adagrad",
-                 activation_fn: Any = ops.relu, dropout: float | None = None, config: RunConfig | None = None) -> None:
+                 activation_fn: Any = ops.relu, dropout: float | None = None, input_layer_partitioner: Any = None,
+                 config: RunConfig | None = None) -> None:
         super().__init__(hidden_units, activation_fn, dropout, feature_columns, n_classes, optimizer, 0.05, model_dir, config,
-                         weight_column=weight_column, label_vocabulary=label_vocabulary)
+                         weight_column=weight_column, label_vocabulary=label_vocabulary, partitioner=input_layer_partitioner)
 
 
 class DNNRegressor(_Deep):
@@ -249,9 +256,9 @@ class DNNRegressor(_Deep):
 
     def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None,
                  label_dimension: int = 1, weight_column: Any = None, optimizer: Any = "Adagrad", activation_fn: Any = ops.relu,
-                 dropout: float | None = None, config: RunConfig | None = None) -> None:
+                 dropout: float | None = None, input_layer_partitioner: Any = None, config: RunConfig | None = None) -> None:
         super().__init__(hidden_units, activation_fn, dropout, feature_columns, None, optimizer, 0.05, model_dir, config,
-                         weight_column=weight_column, label_dimension=label_dimension)
+                         weight_column=weight_column, label_dimension=label_dimension, partitioner=input_layer_partitioner)
 
 
 class DNNLinearCombinedClassifier(_Both):
@@ -261,10 +268,10 @@ class DNNLinearCombinedClassifier(_Both):
                  dnn_feature_columns: Any = None, dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Any = None,
                  dnn_activation_fn: Any = ops.relu, dnn_dropout: float | None = None, n_classes: int = 2,
                  weight_column: Any = None, label_vocabulary: Sequence[Any] | None = None,
-                 config: RunConfig | None = None) -> None:
+                 input_layer_partitioner: Any = None, config: RunConfig | None = None) -> None:
         super().__init__((linear_feature_columns, linear_optimizer), (
             dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout), n_classes, model_dir, config,
-            weight_column=weight_column, label_vocabulary=label_vocabulary)
+            weight_column=weight_column, label_vocabulary=label_vocabulary, partitioner=input_layer_partitioner)
 
 
 class DNNLinearCombinedRegressor(_Both):
@@ -273,7 +280,7 @@ class DNNLinearCombinedRegressor(_Both):
     def __init__(self, model_dir: Any = None, linear_feature_columns: Any = None, linear_optimizer: Any = "Ftrl",
                  dnn_feature_columns: Any = None, dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Any = None,
                  dnn_activation_fn: Any = ops.relu, dnn_dropout: float | None = None, label_dimension: int = 1,
-                 weight_column: Any = None, config: RunConfig | None = None) -> None:
+                 weight_column: Any = None, input_layer_partitioner: Any = None, config: RunConfig | None = None) -> None:
         super().__init__((linear_feature_columns, linear_optimizer), (
             dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout), None, model_dir, config,
-            weight_column=weight_column, label_dimension=label_dimension)
+            weight_column=weight_column, label_dimension=label_dimension, partitioner=input_layer_partitioner)

@@ -8,10 +8,20 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.nn.partitions import min_max_variable_partitioner
 from workbench.train.optimize import OPTIMIZER_CLS_NAMES
 from workbench.train.optimizers.optimizer import Optimizer
 
-__all__ = ["linear_rate", "optimizer_of", "two_ranks"]
+__all__ = ["LARGE", "cut", "linear_rate", "optimizer_of", "two_ranks"]
+
+LARGE = 64 << 20
+"""Bytes from which on the tables of an input are cut, when there are several parameter servers."""
+
+
+def cut(config: Any, least: int = 256 << 10) -> Any:
+    """How the variables of a ready estimator are cut where nobody says it: into one part for each parameter server of the
+    configuration at most, none smaller than `least` bytes."""
+    return min_max_variable_partitioner(getattr(config, "num_ps_replicas", 0), min_slice_size=least)
 
 
 def optimizer_of(given: Any, rate: float) -> Optimizer:

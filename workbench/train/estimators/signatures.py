@@ -5,22 +5,47 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.graph.build import convert
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.formats.messages import message
 from workbench.formats.values import dtype_number, shape_proto
+from workbench.nn.sparse import SparseTensor
 
 __all__ = ["CLASSIFY", "DEFAULT_KEY", "PREDICT", "REGRESS", "ClassificationOutput", "ExportOutput", "PredictOutput",
            "RegressionOutput", "build_signature_def", "build_tensor_info", "classification_signature_def",
-           "predict_signature_def", "regression_signature_def", "signatures", "with_default"]
+           "get_signature_def_by_key", "get_tensor_from_tensor_info", "is_valid_signature", "predict_signature_def",
+           "regression_signature_def", "signatures", "with_default"]
 
 CLASSIFY, PREDICT, REGRESS = ("tensorflow/serving/classify", "tensorflow/serving/predict", "tensorflow/serving/regress")
 DEFAULT_KEY = "serving_default"
 
 
 def build_tensor_info(tensor: Any) -> Any:
-    """The TensorInfo of a tensor: name, dtype, shape."""
+    """The TensorInfo of a tensor: name, dtype, shape; of a SparseTensor: the names of its three tensors."""
     found = tensor.__graph_element__() if hasattr(tensor, "__graph_element__") else tensor
-    return message("TensorInfo")(name=found.name, dtype=dtype_number(found.dtype), tensor_shape=shape_proto(found.shape))
+    made = message("TensorInfo")(dtype=dtype_number(found.dtype), tensor_shape=shape_proto(found.get_shape()))
+    if isinstance(found, SparseTensor):
+        for part in ("values", "indices", "dense_shape"):
+            setattr(made.coo_sparse, f"{part}_tensor_name", getattr(found, part).name)
+    else:
+        made.name = found.name
+    return made
+
+
+def get_tensor_from_tensor_info(tensor_info: Any, graph: Graph | None = None, import_scope: str | None = None) -> Any:
+    """The Tensor or SparseTensor of `graph` (the default one) that a TensorInfo names, below `import_scope`.
+
+    NotFoundError (a KeyError) for a name that the graph has not, ValueError for a TensorInfo without a name.
+    """
+    where, scope = graph or get_default_graph(), f"{import_scope}/" if import_scope else ""
+    if tensor_info.WhichOneof("encoding") == "name":
+        return where.get_tensor_by_name(scope + tensor_info.name)
+    if tensor_info.WhichOneof("encoding") != "coo_sparse":
+        raise ValueError(f"get_tensor_from_tensor_info: Invalid TensorInfo.encoding: {tensor_info.WhichOneof('encoding')}; it "
+                         "names no tensor; make it with build_tensor_info")
+    names = tensor_info.coo_sparse
+    return SparseTensor(*(where.get_tensor_by_name(scope + name) for name in (
+        names.indices_tensor_name, names.values_tensor_name, names.dense_shape_tensor_name)))
 
 
 def build_signature_def(inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None,
@@ -44,6 +69,29 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
         if not given:
             raise ValueError(f"Prediction {name} cannot be None or empty.")
     return _of_tensors(inputs, outputs, PREDICT)
+
+
+def is_valid_signature(signature_def: Any) -> bool:
+    """Can a server serve it: a prediction of anything from anything, a classifier or a regressor of serialized examples,
+    with the names and types that these have?"""
+    if signature_def is None or signature_def.method_name not in (PREDICT, REGRESS, CLASSIFY):
+        return False
+    inputs, outputs = ({key: as_dtype(info.dtype).name if info.dtype else "" for key, info in given.items()}
+                       for given in (signature_def.inputs, signature_def.outputs))
+    if signature_def.method_name == PREDICT:
+        return bool(inputs and outputs)
+    if signature_def.method_name == REGRESS:
+        return inputs == {"inputs": "string"} and outputs == {"outputs": "float32"}
+    known = {"classes": "string", "scores": "float32"}
+    return inputs == {"inputs": "string"} and bool(outputs) and outputs.items() <= known.items()
+
+
+def get_signature_def_by_key(meta_graph_def: Any, signature_def_key: str) -> Any:
+    """The signature of a MetaGraphDef that has this name; ValueError where it has none."""
+    if signature_def_key not in meta_graph_def.signature_def:
+        raise ValueError(f"No SignatureDef with key '{signature_def_key}' found in MetaGraphDef.; it has "
+                         f"{sorted(meta_graph_def.signature_def)}")
+    return meta_graph_def.signature_def[signature_def_key]
 
 
 def _of_type(what: str, value: Tensor, dtype: str) -> Tensor:

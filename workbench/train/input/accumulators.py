@@ -97,7 +97,7 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
         """Add a sparse gradient given by its parts: ints [n], values [n, row]; `grad_shape`, where it is known while
         building, must fit the accumulator's (ShapeError)."""
         known = None if grad_shape is None else constant_value(convert(grad_shape))
-        wanted: tuple[Any, ...] = () if known is None else self.shape.dims or ()
+        wanted: tuple[Any, ...] = () if known is None else self.shape.sizes or ()
         lengths = [] if known is None else known.tolist()
         if len(wanted) > len(lengths):
             raise errors.ShapeError("sparse_conditional_accumulator: Shape mismatch: expected shape rank at least "
@@ -114,9 +114,9 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
         """The mean (or sum) as IndexedSlices; the step waits until there are `num_required` gradients."""
         indices, values = ops.sparse_accumulator_take_gradient(
             self.accumulator_ref, num_required, dtype=self.dtype, shape=self.shape, name=name)
-        if self.shape.known and self.shape.dims:
+        if self.shape.known and self.shape.sizes:
             return IndexedSlices(values, indices, ops.constant(self.shape.static, "int64"))
-        rows = self.shape.dims[0] if self.shape.dims else None
+        rows = self.shape.sizes[0] if self.shape.sizes else None
         lengths = ops.cast(ops.shape(values), "int64")
         return IndexedSlices(values, indices, ops.concat([[-1 if rows is None else rows], lengths[1:]], 0))
 

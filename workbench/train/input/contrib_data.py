@@ -125,7 +125,8 @@ def group_by_window(key_func: Callable[..., Any], reduce_func: Callable[[Tensor,
         made: list[Any] = []
 
         def key_of(*values: Tensor) -> list[Tensor]:
-            key = convert(dataset._call(key_func, values))
+            found = dataset._call(key_func, values)
+            key = convert(found) if isinstance(found, Tensor) else convert(found, "int64")
             if key.dtype.name != "int64" or not key.shape.compatible(Shape(())):
                 raise errors.InvalidArgumentError(f"group_by_window: `key_func` must return a single tf.int64 tensor, not "
                                                   f"{key.dtype.name}{key.shape}; cast it")

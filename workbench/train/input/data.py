@@ -179,12 +179,13 @@ class Dataset(Elements):
         body: Subgraph = ops.dataset_function(build, [d for d, _ in stored], [s for _, s in stored], name)
         return body
 
-    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None) -> Dataset:
+    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None, num_threads: Any = None,
+            output_buffer_size: Any = None) -> Dataset:
         """`map_func` of each element: a tuple is passed as several arguments. Gives whatever structure it returns, for a list
         the tuple of its parts.
 
         The data end where it raises OutOfRangeError. Elements are computed one after the other, whatever
-        `num_parallel_calls` is.
+        `num_parallel_calls` is, and `num_threads`, its older name; so many as `output_buffer_size` wait ahead.
         """
         made: list[Any] = []
 
@@ -193,7 +194,8 @@ class Dataset(Elements):
             made[:] = [converted(tuple(found) if isinstance(found, list) else found)]
             return components(made[0])
         body = self._body("map", build)
-        return Dataset(("map", self._program, body), parts_of(made[0]))
+        mapped = Dataset(("map", self._program, body), parts_of(made[0]))
+        return mapped if output_buffer_size is None else mapped.prefetch(output_buffer_size)
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """The elements for which `predicate` is true, a bool scalar. ValueError (InvalidArgumentError) for anything else."""
@@ -302,11 +304,16 @@ def _filler(part: Part, value: Any) -> Tensor:
 _LINE = Part(as_dtype("string"), Shape(()))
 
 
+def _compression(where: str, kind: Any) -> Any:
+    """A name, or a tensor that says it when the iterator begins."""
+    return convert(kind, "string") if isinstance(kind, Tensor) else compression_of(where, kind)
+
+
 class TextLineDataset(Dataset):
     """The lines of files (a name or several), without their ends: string scalars. NotFoundError when one is missing."""
 
     def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None) -> None:
-        kind = compression_of("TextLineDataset", compression_type)
+        kind = _compression("TextLineDataset", compression_type)
         super().__init__(("lines", convert(filenames, "string"), kind), _LINE)
 
 
@@ -315,7 +322,7 @@ class TFRecordDataset(Dataset):
 
     def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None,
                  num_parallel_reads: Any = None) -> None:
-        kind = compression_of("TFRecordDataset", compression_type)
+        kind = _compression("TFRecordDataset", compression_type)
         super().__init__(("records", convert(filenames, "string"), kind), _LINE)
 
 

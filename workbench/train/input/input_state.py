@@ -112,5 +112,5 @@ def _nodes(runner: QueueRunner) -> set[str]:
         op = left.pop()
         if op not in found:
             found.add(op)
-            left += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+            left += [*(tensor.op for tensor in op.inputs), *op.controls]
     return {op.name for op in found if op.kind.startswith(_WAITS)}

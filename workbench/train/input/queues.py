@@ -28,7 +28,7 @@ def shapes_of(shapes: Any, count: int) -> list[Shape]:
 
 def _common(shapes: Sequence[Shape]) -> Shape:
     """What is the same in all of these."""
-    if len({shape.rank for shape in shapes}) > 1 or shapes[0].dims is None:
+    if len({shape.rank for shape in shapes}) > 1 or shapes[0].sizes is None:
         return Shape(None)
     return Shape([lengths[0] if len(set(lengths)) == 1 else None for lengths in zip(*(shape.as_list() for shape in shapes))])
 
@@ -151,7 +151,7 @@ class QueueBase:
 
     def _check_batch(self, tensors: Sequence[Tensor]) -> None:
         """ShapeError unless the components, as far as is known, have rows, and one number of them."""
-        rows = {t.shape.dims[0] for t in tensors if t.shape.dims} - {None}
+        rows = {t.shape.sizes[0] for t in tensors if t.shape.sizes} - {None}
         if any(t.shape.rank == 0 for t in tensors) or len(rows) > 1:
             shown = ", ".join(f"{t.shape}" for t in tensors)
             raise errors.ShapeError(f"{self.name}: enqueue_many got components of shapes {shown}; give each the same first "

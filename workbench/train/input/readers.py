@@ -85,15 +85,18 @@ class IdentityReader(ReaderBase):
 
 
 class FixedLengthRecordReader(ReaderBase):
-    """Records of `record_bytes` each, between a header and a footer; the next begins `hop_bytes` on (0: right after)."""
+    """Records of `record_bytes` each, between a header and a footer; the next begins `hop_bytes` on (0: right after).
+
+    `encoding`: "ZLIB" or "GZIP" of files that are compressed as a whole."""
 
     def __init__(self, record_bytes: int, header_bytes: int | None = None, footer_bytes: int | None = None,
-                 hop_bytes: int | None = None, name: str | None = None) -> None:
+                 hop_bytes: int | None = None, name: str | None = None, encoding: str | None = None) -> None:
         options = (record_bytes, header_bytes or 0, footer_bytes or 0, hop_bytes or 0)
         if record_bytes <= 0 or min(options) < 0:
             raise errors.InvalidArgumentError(f"FixedLengthRecordReader: record, header, footer and hop bytes are "
                                               f"{options}; use a record of 1 or more and none below 0")
-        super().__init__("fixed", options, name or "FixedLengthRecordReader")
+        compression = compression_of("FixedLengthRecordReader", encoding)
+        super().__init__("fixed", (*options, compression), name or "FixedLengthRecordReader")
 
 
 class TFRecordReader(ReaderBase):

@@ -105,7 +105,7 @@ def resample_at_rate(inputs: Sequence[Any], rates: Any, scope: str | None = None
     with get_default_graph().name_scope(scope or "resample_at_rate"):
         given = [convert(t) for t in inputs]
         times = ops.random_poisson(ops.cast(convert(rates), "float32"), [], dtype="int32", seed=seed)
-        mask = ops.sequence_mask(times, ops.reduce_max(times))
+        mask = ops.sequence_mask(times, ops.maximum(ops.reduce_max(times), 0))      # of no rows there is no largest
         numbers = ops.expand_dims(ops.range(ops.shape(times)[0]), 1) + ops.zeros_like(ops.cast(mask, "int32"))
         rows = ops.boolean_mask(numbers, mask)
         return [ops.gather(t, rows) if back_prop else ops.stop_gradient(ops.gather(t, rows)) for t in given]

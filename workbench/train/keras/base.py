@@ -10,7 +10,8 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn import layer_base, nest
 from workbench.nn.layer_base import InputSpec, numbered
 from workbench.nn.scopes import get_variable_scope
@@ -52,6 +53,26 @@ class Node(NamedTuple):
         """The layers that made its inputs."""
         return [history(x).layer for x in self.inputs]
 
+    @property
+    def outbound_layer(self) -> Layer:
+        """The layer that was called."""
+        return self.layer
+
+    @property
+    def input_tensors(self) -> list[Any]:
+        """What the layer was called with; the tensor itself where that is where values come in."""
+        return self.inputs or self.outputs
+
+    @property
+    def output_tensors(self) -> list[Any]:
+        """What the call gave."""
+        return self.outputs
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What else was given to the call, by name."""
+        return self.options
+
 
 def as_list(structure: Any) -> list[Any]:
     """A list or tuple as a list, None as an empty one, anything else as a list of one."""
@@ -75,6 +96,13 @@ def mask_of(x: Any) -> Any:
     return getattr(x, "_keras_mask", None)
 
 
+def _placeholders(shape: Any, dtype: Any) -> Any:
+    """A placeholder of a shape, or a list of them for several."""
+    if not isinstance(shape, Shape) and any(isinstance(one, (list, tuple, Shape)) for one in shape):
+        return [_placeholders(one, dtype) for one in shape]
+    return ops.placeholder(as_dtype(dtype), as_shape(shape))
+
+
 class Layer(layer_base.Layer):
     """A base for layers of one's own: `build(input_shape)` makes weights with add_weight, `call(inputs)` computes.
 
@@ -96,6 +124,8 @@ class Layer(layer_base.Layer):
         self._first_weights = options.get("weights")
         self._within: list[layer_base.Layer] = []      # layers that this one is made of
         self._nodes: list[Node] = []
+        self._taken_by: list[Node] = []
+        self._calling = False
 
     def call(self, inputs: Any) -> Any:
         """What the layer computes; the inputs themselves unless a subclass says otherwise."""
@@ -106,6 +136,9 @@ class Layer(layer_base.Layer):
         result = self.computed(inputs, *args, **options)
         node = Node(self, len(self._nodes), nest.flatten(inputs), nest.flatten(result), options)
         self._nodes.append(node)
+        for x in node.inputs:
+            if hasattr(x, "_keras_history"):
+                x._keras_history.layer._taken_by.append(node)
         self._calls.append((inputs, result))
         for place, x in enumerate(node.outputs):
             x._keras_history = History(self, node.number, place)
@@ -118,7 +151,11 @@ class Layer(layer_base.Layer):
         takes = inspect.signature(self.call).parameters
         if "mask" in takes and "mask" not in options and any(one is not None for one in masks):
             options["mask"] = mask
-        result = super().__call__(inputs, *args, **options)
+        self._calling = True
+        try:
+            result = super().__call__(inputs, *args, **options)
+        finally:
+            self._calling = False
         self._calls.pop()
         given = {id(x) for x in nest.flatten(inputs)}
         result = nest.map_structure(lambda x: ops.identity(x) if id(x) in given or hasattr(x, "_keras_history") else x, result)
@@ -128,6 +165,22 @@ class Layer(layer_base.Layer):
             self.set_weights(self._first_weights)
             self._first_weights = None
         return result
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The static shape of the result for inputs of `input_shape`, lists of shapes where these are several; read off a layer
+        of the same configuration in a graph of its own."""
+        with Graph().as_default():
+            like = self._like()
+            x = _placeholders(input_shape, like.dtype or backend.floatx())
+            return nest.map_structure(lambda one: one.get_shape(), like.computed(x))
+
+    def _compute_output_shape(self, input_shape: Any) -> Any:
+        """The same by the name that it had first."""
+        return self.compute_output_shape(input_shape)
+
+    def _like(self) -> Layer:
+        """A layer of the same configuration, not built."""
+        return type(self).from_config(self.get_config())
 
     def compute_mask(self, _inputs: Any, mask: Any = None) -> Any:
         """The mask of the result. TypeError where there is one and the layer takes none."""
@@ -215,6 +268,12 @@ class Layer(layer_base.Layer):
     inbound_nodes = _inbound_nodes
 
     @property
+    def _outbound_nodes(self) -> list[Node]:
+        return self._taken_by
+
+    outbound_nodes = _outbound_nodes
+
+    @property
     def input_mask(self) -> Any:
         """The mask of what it was called with."""
         return mask_of(self.input)
@@ -256,11 +315,21 @@ class Over(Layer):
         """The arguments of the layer below."""
         return {}
 
-    def call(self, inputs: Any, *args: Any, **options: Any) -> Any:
-        """What the layer below gives."""
+    def build(self, input_shape: Any) -> None:
+        """Make the weights, for inputs of a shape."""
+        if not self._calling:      # a call makes them itself
+            with self._entered(None):
+                self._below().build(as_shape(input_shape))
+        self.built = True
+
+    def _below(self) -> Any:
         if not self._within:
             self._within.append(type(self)._class(**self._arguments(), name=self._name, _scope=get_variable_scope()))
-        return self._within[0](inputs, *args, **options)
+        return self._within[0]
+
+    def call(self, inputs: Any, *args: Any, **options: Any) -> Any:
+        """What the layer below gives."""
+        return self._below()(inputs, *args, **options)
 
     def __getattr__(self, name: str) -> Any:
         """A weight by its name, such as `kernel`."""

@@ -209,6 +209,10 @@ class Lambda(Layer):
         return {"name": self.name, "trainable": self.trainable, "function": self.function.__name__, "arguments": self.arguments,
                 **({} if self._given_shape is None else {"batch_input_shape": list(self._given_shape)})}
 
+    def _like(self) -> Layer:
+        """The same function as another layer."""
+        return Lambda(self.function, self.output_shape_given, self.mask, self.arguments, dtype=self.dtype)
+
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Lambda:
         """The layer; its function is looked for among custom_objects. InvalidArgumentError where it is not there."""

@@ -29,7 +29,9 @@ __all__ = [
 
 
 def several(layer: Layer, name: str, value: Any, count: int) -> tuple[Any, ...]:
-    """A number for each axis, from one or from as many. InvalidArgumentError for another number of them."""
+    """A number for each axis, from one or from as many. InvalidArgumentError for another number of them, or for none."""
+    if not isinstance(value, (int, list, tuple)):
+        raise errors.InvalidArgumentError(f"{layer.name}: {name} is {value!r}; give one number or {count}")
     found = (value,) * count if isinstance(value, int) else tuple(value)
     if len(found) != count:
         raise errors.InvalidArgumentError(f"{layer.name}: {name} is {value!r}, {len(found)} numbers; give one or {count}")
@@ -258,7 +260,7 @@ class UpSampling3D(_UpSampling):
 
 def _edges(layer: Layer, name: str, given: Any, count: int) -> list[list[int]]:
     """[before, after] for each axis, from one number, one for each, or pairs."""
-    if count == 1 and not isinstance(given, int) and len(given) == 2:
+    if count == 1 and isinstance(given, (list, tuple)) and len(given) == 2:
         given = [given]
     pairs = [[one, one] if isinstance(one, int) else list(one) for one in several(layer, name, given, count)]
     if any(len(pair) != 2 for pair in pairs):

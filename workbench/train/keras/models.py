@@ -16,7 +16,8 @@ from workbench.train.keras.registry import custom_object_scope
 from workbench.train.keras.saving import save_model
 from workbench.train.keras.training import Model
 
-__all__ = ["Model", "Sequential", "load_model", "model_from_config", "model_from_json", "save_model"]
+__all__ = ["Model", "Sequential", "load_model", "model_from_config", "model_from_json", "model_from_yaml",
+           "save_model"]
 
 
 class Sequential(Model):
@@ -118,6 +119,18 @@ def model_from_json(json_string: str, custom_objects: Mapping[str, Any] | None =
         config = json.loads(json_string)
     except ValueError as error:
         raise errors.DataLossError(f"model_from_json: the text is no JSON ({error}); give what to_json returned") from None
+    return model_from_config(config, custom_objects)
+
+
+def model_from_yaml(yaml_string: str, custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """The model of a text that to_yaml wrote; of plain values alone: one that names objects of Python is refused, and nothing
+    of it is executed. DataLossError where it is damaged."""
+    import yaml
+    try:
+        config = yaml.safe_load(yaml_string)
+    except yaml.YAMLError as error:
+        raise errors.DataLossError(f"model_from_yaml: the text is no YAML of plain values ({error}); give what to_yaml "
+                                   "returned") from None
     return model_from_config(config, custom_objects)
 
 

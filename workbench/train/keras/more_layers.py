@@ -8,6 +8,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
+from workbench.core.graph.shape import as_shape
 from workbench.nn.embedding import embedding_lookup
 from workbench.train.keras import activations, backend
 from workbench.train.keras.backend_shapes import batch_dot
@@ -16,8 +17,8 @@ from workbench.train.keras.core_layers import Dropout, keep, kept
 
 __all__ = [
     "ELU", "Add", "AlphaDropout", "Average", "Concatenate", "Dot", "Embedding", "GaussianDropout", "GaussianNoise",
-    "LeakyReLU", "Maximum", "Multiply", "PReLU", "ThresholdedReLU", "add", "average", "concatenate", "dot", "maximum",
-    "multiply",
+    "LeakyReLU", "Maximum", "Multiply", "PReLU", "Subtract", "ThresholdedReLU", "add", "average", "concatenate", "dot",
+    "maximum", "multiply", "subtract",
 ]
 
 
@@ -85,6 +86,16 @@ class Add(_Merge):
 
     def _merged(self, inputs: list[Any]) -> Any:
         return sum(inputs[1:], start=inputs[0])
+
+
+class Subtract(_Merge):
+    """The first less the second. InvalidArgumentError unless there are two."""
+
+    def _merged(self, inputs: list[Any]) -> Any:
+        if len(inputs) != 2:
+            raise errors.InvalidArgumentError(f"{self.name}: Subtract layer should be called on exactly 2 inputs; found "
+                                              f"{len(inputs)}")
+        return inputs[0] - inputs[1]
 
 
 class Multiply(_Merge):
@@ -159,6 +170,11 @@ class Dot(_Merge):
 def add(inputs: Any, **options: Any) -> Any:
     """The sum of tensors, by an Add layer."""
     return Add(**options)(inputs)
+
+
+def subtract(inputs: Any, **options: Any) -> Any:
+    """The first of two tensors less the second, by a Subtract layer."""
+    return Subtract(**options)(inputs)
 
 
 def multiply(inputs: Any, **options: Any) -> Any:
@@ -244,7 +260,8 @@ class PReLU(_Bend):
 
     def build(self, input_shape: Any) -> None:
         """Make alpha."""
-        shape = [1 if axis in (self.shared_axes or ()) else size for axis, size in enumerate(input_shape.as_list())][1:]
+        sizes = as_shape(input_shape).as_list()
+        shape = [1 if axis in (self.shared_axes or ()) else size for axis, size in enumerate(sizes)][1:]
         self.alpha = self.add_weight("alpha", shape, **kept(self, "alpha"))
         self.built = True
 

@@ -141,6 +141,12 @@ class Network(Layer):
         return json.dumps({"class_name": type(self).__name__, "config": described(self.get_config()),
                            "keras_version": "2.0.8-tf", "backend": "tensorflow"}, **options)
 
+    def to_yaml(self, **options: Any) -> str:
+        """The same as YAML text, of plain values alone; models.model_from_yaml reads it."""
+        import yaml
+        made: str = yaml.safe_dump(json.loads(self.to_json()), **options)
+        return made
+
     def summary(self, line_length: int | None = None, positions: Sequence[float] | None = None, print_fn: Any = None) -> None:
         """Print a table of the layers, their output shapes and numbers of weights."""
         for line in summary.lines(self, line_length, positions):

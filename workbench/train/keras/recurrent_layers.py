@@ -9,6 +9,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.core.graph.shape import as_shape
 from workbench.nn.recurrent.rnn import batch_of, swapped
 from workbench.nn.tensor_array import TensorArray
 from workbench.nn.variables import Variable
@@ -107,7 +108,7 @@ class Recurrent(Layer):
 
     def build(self, input_shape: Any) -> None:
         """Make kernel, recurrent_kernel and bias; ShapeError where the number of features is unknown."""
-        shape = as_list(input_shape)[0] if isinstance(input_shape, list) else input_shape
+        shape = as_shape(input_shape[0] if isinstance(input_shape, list) else input_shape)
         features, wide = shape.as_list()[-1], self.units * self._gates
         if features is None:
             raise errors.ShapeError(f"{self.name}: the inputs have shape {shape}; the number of features must be known")
@@ -115,6 +116,7 @@ class Recurrent(Layer):
         self.kernel = self.add_weight("kernel", [features, wide], **kept(self, "kernel"))
         self.recurrent_kernel = self.add_weight("recurrent_kernel", [self.units, wide], **kept(self, "recurrent"))
         self.bias = self.add_weight("bias", [wide], **{**kept(self, "bias"), **self._first_bias()}) if self.use_bias else None
+        self._build_states(shape.as_list())
         self.built = True
 
     def _first_bias(self) -> dict[str, Any]:
@@ -129,13 +131,17 @@ class Recurrent(Layer):
         drops = self._drops(x, training)
         last, outputs, new = rnn(lambda row, held: self._step(row, held, drops), x, states, self.go_backwards, mask,
                                  unroll=self.unroll)
-        batch, time = known_shape(self, x)[:2]
-        last.set_shape([batch, self.units])
-        outputs.set_shape([batch, time, self.units])
+        self._shaped(x, last, outputs)
         if self.stateful:
             self.add_update(list(zip(self.states, new)), inputs)
         result = outputs if self.return_sequences else last
         return [result, *new] if self.return_state else result
+
+    def _shaped(self, x: Tensor, last: Tensor, outputs: Tensor) -> None:
+        """Say the shapes of what is given back."""
+        batch, time = known_shape(self, x)[:2]
+        last.set_shape([batch, self.units])
+        outputs.set_shape([batch, time, self.units])
 
     def compute_mask(self, _inputs: Any, mask: Any = None) -> Any:
         """That of the time steps, where these are given back."""
@@ -149,14 +155,23 @@ class Recurrent(Layer):
             zeros = ops.zeros([ops.shape(x)[0], self.units], x.dtype)
             zeros.set_shape([known_shape(self, x)[0], self.units])
             return [zeros] * self._states
-        if not self.states:
-            rows = known_shape(self, x)[0]
-            if rows is None:
-                raise errors.InvalidArgumentError(f"{self.name}: If a RNN is stateful, it needs to know its batch size; give "
-                                                  "batch_input_shape=(batch, time, features)")
-            self.states = [Variable(np.zeros([rows, self.units], backend.floatx()), trainable=False, name=f"state_{number}")
-                           for number in range(self._states)]
+        self._build_states(known_shape(self, x))
         return [one.value() for one in self.states]
+
+    def _build_states(self, shape: list[Any]) -> None:
+        """Make the variables where a stateful layer's batches end, for inputs of a shape."""
+        if not self.stateful or self.states:
+            return
+        sizes = self._state_sizes(shape)
+        if None in sizes:
+            raise errors.InvalidArgumentError(f"{self.name}: If a RNN is stateful, it needs to know its batch size; give "
+                                              "batch_input_shape=(batch, time, features)")
+        self.states = [Variable(np.zeros(sizes, backend.floatx()), trainable=False, name=f"state_{number}")
+                       for number in range(self._states)]
+
+    def _state_sizes(self, shape: list[Any]) -> list[Any]:
+        """The shape of a state, for inputs of a shape."""
+        return [shape[0], self.units]
 
     def reset_states(self, states: Any = None) -> None:
         """Begin from zeros again, or from these arrays. FailedPreconditionError before the first call."""
@@ -167,13 +182,15 @@ class Recurrent(Layer):
 
     def _drops(self, x: Tensor, training: Any) -> list[Any]:
         """[what inputs are multiplied by for each gate, what states are], None where nothing is dropped."""
-        def masks(rate: float, like: Any) -> Any:
-            if not 0 < rate < 1:
-                return None
-            ones = ops.ones_like(like)
-            return [backend.in_train_phase(lambda: ops.dropout(ones, 1 - rate), ones, training) for _ in range(self._gates)]
         wide = ops.zeros([ops.shape(x)[0], self.units], x.dtype)
-        return [masks(self.dropout, x[:, 0]), masks(self.recurrent_dropout, wide)]
+        return [self._masks(self.dropout, x[:, 0], training), self._masks(self.recurrent_dropout, wide, training)]
+
+    def _masks(self, rate: float, like: Any, training: Any) -> Any:
+        """What each gate's part is multiplied by; None where nothing is dropped."""
+        if not 0 < rate < 1:
+            return None
+        ones = ops.ones_like(like)
+        return [backend.in_train_phase(lambda: ops.dropout(ones, 1 - rate), ones, training) for _ in range(self._gates)]
 
     def _sums(self, row: Any, kernel: Variable, masks: Any, first: int = 0, end: int | None = None) -> list[Tensor]:
         """row · kernel of the gates from `first` on, one tensor each."""
@@ -235,10 +252,13 @@ class LSTM(_Gated):
         return {"initializer": first} if self.unit_forget_bias else {}
 
     def _step(self, row: Any, states: list[Any], drops: list[Any]) -> tuple[Tensor, list[Any]]:
-        sums = [one + other for one, other in zip(self._inputs(row, drops[0]),
-                                                  self._sums(states[0], self.recurrent_kernel, drops[1]))]
+        return self._gated(self._inputs(row, drops[0]), self._sums(states[0], self.recurrent_kernel, drops[1]), states[1])
+
+    def _gated(self, inputs: list[Tensor], before: list[Tensor], cell: Any) -> tuple[Tensor, list[Any]]:
+        """(output, new states) of what inputs and last output add to each gate, and of the last cell."""
+        sums = [one + other for one, other in zip(inputs, before)]
         into, keeping, out = (self.recurrent_activation(sums[number]) for number in (0, 1, 3))
-        cell = keeping * states[1] + into * self.activation(sums[2])
+        cell = keeping * cell + into * self.activation(sums[2])
         output = out * self.activation(cell)
         return output, [output, cell]
 

@@ -1,17 +1,27 @@
 """Helpers around models: classes as vectors, rows of norm one, batches by number."""
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
 
 from workbench import errors
+from workbench.train.keras.progress import Progbar
 from workbench.train.keras.registry import CustomObjectScope, Kind, custom_object_scope, described, get_custom_objects
 
-__all__ = ["CustomObjectScope", "Sequence", "custom_object_scope", "deserialize_keras_object", "get_custom_objects",
-           "normalize", "serialize_keras_object", "to_categorical"]
+__all__ = ["CustomObjectScope", "Progbar", "Sequence", "custom_object_scope", "deserialize_keras_object", "get_custom_objects",
+           "has_arg", "normalize", "serialize_keras_object", "to_categorical"]
 
 serialize_keras_object = described
+
+
+def has_arg(fn: Any, name: str, accept_all: bool = False) -> bool:
+    """Does a function take an argument of this name; with `accept_all` also where it takes any?"""
+    taken = inspect.signature(fn).parameters
+    if accept_all and any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+        return True
+    return name in taken and taken[name].kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom_objects: Any = None,

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.shape import Shape
 from workbench.nn.arguments import refuse
 from workbench.nn.sparse import SparseTensor
 from workbench.train.estimators import estimator as modern
@@ -16,6 +18,7 @@ from workbench.train.estimators.estimator import EstimatorSpec, ModeKeys
 from workbench.train.estimators.feature_columns import numeric_column
 from workbench.train.estimators.feature_kinds import NumericColumn
 from workbench.train.estimators.signatures import DEFAULT_KEY, ClassificationOutput, PredictOutput, RegressionOutput
+from workbench.train.sessions.hooks import SessionRunHook
 
 __all__ = ["BaseEstimator", "Estimator", "Evaluable", "MetricSpec", "ModeKeys", "ModelFnOps", "PredictionKey", "ProblemType",
            "Trainable", "infer_real_valued_columns_from_input", "real_valued_column"]
@@ -34,9 +37,7 @@ class PredictionKey:
     TOP_K, GENERIC = "top_k", "output"
 
 
-class ModelFnOps(NamedTuple):
-    """What a model function returns: as EstimatorSpec, with the older names."""
-
+class _Ops(NamedTuple):
     mode: str
     predictions: Any = None
     loss: Any = None
@@ -46,6 +47,38 @@ class ModelFnOps(NamedTuple):
     training_chief_hooks: Sequence[Any] | None = None
     training_hooks: Sequence[Any] | None = None
     scaffold: Any = None
+
+
+class ModelFnOps(_Ops):
+    """What a model function returns: as EstimatorSpec, with the older names. ValueError for a loss that is more than one
+    number."""
+
+    __slots__ = ()
+
+    def __new__(cls, mode: str, predictions: Any = None, loss: Any = None, *rest: Any, **more: Any) -> Self:
+        found = None if loss is None else convert(loss)
+        if found is not None and found.shape.num_elements() not in (None, 1):
+            raise errors.InvalidArgumentError(f"ModelFnOps: Loss must be scalar: {found}; reduce it to one number")
+        one = found if found is None or found.shape.compatible(Shape(())) else ops.reshape(found, [])
+        return super().__new__(cls, mode, predictions, one, *rest, **more)
+
+    def estimator_spec(self, default_serving_output_alternative_key: Any = None) -> EstimatorSpec:
+        """The same as an EstimatorSpec: each head is an output to export; of several, the one named here is the default, unless
+        one has the default's name. Its metrics do without the loss, which an EstimatorSpec has anyway. InvalidArgumentErrors
+        (ValueErrors) for a head that there is not, and for an unknown kind of problem."""
+        heads = dict(self.output_alternatives or {})
+        if len(heads) > 1 and DEFAULT_KEY not in heads:
+            if default_serving_output_alternative_key not in heads:
+                raise errors.InvalidArgumentError(f"estimator_spec: default_serving_output_alternative_key is "
+                                                  f"{default_serving_output_alternative_key!r} but there are the heads "
+                                                  f"{sorted(map(str, heads))}; name one of them")
+            heads[DEFAULT_KEY] = heads[default_serving_output_alternative_key]
+        return EstimatorSpec(
+            self.mode, self.predictions, self.loss, self.train_op,
+            {name: metric for name, metric in (self.eval_metric_ops or {}).items() if name != "loss"},
+            {name: _alternative(*head) for name, head in heads.items()} or None,
+            training_chief_hooks=self.training_chief_hooks or (), training_hooks=self.training_hooks or (),
+            scaffold=self.scaffold)
 
 
 class MetricSpec:
@@ -191,9 +224,24 @@ class BaseEstimator(modern.Estimator, Evaluable, Trainable):
     def _outcome(self, x: Any, input_fn: Any, batch_size: int | None, key: str | None, iterable: bool,
                  outputs: Any = None, batches: bool = False) -> Any:
         found = modern.Estimator.predict(self, _input_fn(x, None, input_fn, batch_size, 1, False),
-                                         outputs if key is None else [key], yield_single_examples=not batches)
+                                         outputs if key is None else [key], [_Once()], yield_single_examples=not batches)
         rows = found if key is None else (row[key] for row in found)
         return rows if iterable else _together(list(rows))
+
+
+class _Once(SessionRunHook):
+    """Ends after one step where the input is made of constants, which never end: one batch is all there is of it."""
+
+    def begin(self) -> None:
+        self._constant = not any(op.kind == "py_func" or op.kind.startswith(_ENDING) for op in get_default_graph().operations)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self._constant:
+            run_context.request_stop()
+
+
+_ENDING = ("barrier_", "count_up_to", "iterator_next", "queue_", "reader_read")
+"""How the kinds of operations begin that may end an input."""
 
 
 def _together(rows: list[Any]) -> Any:
@@ -268,6 +316,19 @@ def served(made: ModelFnOps, first: Any) -> dict[str, Any]:
                          f"{sorted(map(str, heads))}")
     outputs = {key or DEFAULT_KEY: _output(*one) for key, one in heads.items()}
     return {**outputs, DEFAULT_KEY: outputs[first or next(iter(outputs))]}
+
+
+def _alternative(problem: int, predictions: Any) -> Any:
+    """What a head exports by the kind of its problem alone."""
+    if problem == ProblemType.UNSPECIFIED:
+        return PredictOutput(predictions)
+    if problem not in (ProblemType.CLASSIFICATION, ProblemType.LINEAR_REGRESSION, ProblemType.LOGISTIC_REGRESSION):
+        raise errors.InvalidArgumentError(f"estimator_spec: Unknown problem_type={problem!r}; use one of ProblemType")
+    scores = predictions.get(PredictionKey.SCORES, predictions.get(PredictionKey.PROBABILITIES))
+    if problem == ProblemType.LINEAR_REGRESSION:
+        return RegressionOutput(scores)
+    classes = predictions.get(PredictionKey.CLASSES)
+    return ClassificationOutput(scores, classes if classes is not None and classes.dtype.kind == "string" else None)
 
 
 def _output(problem: int, predictions: Any) -> Any:

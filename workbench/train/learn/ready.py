@@ -7,14 +7,13 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.arguments import refuse
 from workbench.nn.contrib import layers
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, get_collection, group
 from workbench.train.estimators.contrib_columns import input_from_feature_columns
 from workbench.train.estimators.contrib_sums import joint_weighted_sum_from_feature_columns, weighted_sum_from_feature_columns
 from workbench.train.estimators.feature_bases import check_dense
-from workbench.train.estimators.shared import linear_rate, optimizer_of
+from workbench.train.estimators.shared import LARGE, cut, linear_rate, optimizer_of
 from workbench.train.learn.estimator import Estimator, ModeKeys, ModelFnOps, PredictionKey
 from workbench.train.learn.heads import Head
 from workbench.train.learn.heads_made import multi_class_head, regression_head
@@ -41,19 +40,20 @@ class _Deep:
     rate = 0.05
 
     def __init__(self, kind: str, columns: Sequence[Any] | None, units: Sequence[int] | None, activation: Any,
-                 dropout: float | None, multipliers: Mapping[Any, float] | None, optimizer: Any) -> None:
+                 dropout: float | None, multipliers: Mapping[Any, float] | None, optimizer: Any, parts: Any) -> None:
         self._columns, self._dropout, self._factors = _checked(kind, columns), dropout, multipliers or {}
         self._activation, self.optimizer = activation or ops.relu, optimizer or "Adagrad"
         if not units:
             raise errors.InvalidArgumentError(f"{kind}: dnn_hidden_units must be defined when dnn_feature_columns is "
                                               "specified.")
-        self._units = list(units)
+        self._units, self._cut = list(units), parts
         check_dense(kind, self._columns, "one_hot_column")
 
-    def logits(self, features: dict[str, Any], width: int, mode: str) -> Tensor:
+    def logits(self, features: dict[str, Any], width: int, mode: str, config: Any) -> Tensor:
         """[batch, width]."""
-        with variable_scope("dnn"):
-            with variable_scope("input_from_feature_columns") as scope:
+        tables = self._cut if callable(self._cut) else cut(config, self._cut or LARGE)
+        with variable_scope("dnn", partitioner=cut(config)):
+            with variable_scope("input_from_feature_columns", partitioner=tables) as scope:
                 x = input_from_feature_columns(features, self._columns, scope=scope)
             for number, count in enumerate(self._units):
                 x = layers.fully_connected(x, count, self._activation, scope=f"hiddenlayer_{number}")
@@ -78,10 +78,10 @@ class _Linear:
         self.rate = linear_rate(self._columns)
         self.optimizer = optimizer or "Ftrl"
 
-    def logits(self, features: dict[str, Any], width: int, mode: str) -> Tensor:
+    def logits(self, features: dict[str, Any], width: int, mode: str, config: Any) -> Tensor:
         """[batch, width]."""
         del mode      # the same for each
-        with variable_scope("linear") as scope:
+        with variable_scope("linear", partitioner=cut(config, LARGE)) as scope:
             sums = joint_weighted_sum_from_feature_columns if self._joint else weighted_sum_from_feature_columns
             return sums(features, self._columns, width, scope=scope)[0]
 
@@ -105,7 +105,7 @@ class _Ready(Estimator):
 
     def _built(self, features: Any, labels: Any, mode: str) -> ModelFnOps:
         named, width = _named(features), self._head.logits_dimension
-        found = [part.logits(named, width, mode) for part in self._parts]
+        found = [part.logits(named, width, mode, self.config) for part in self._parts]
         return self._head.create_model_fn_ops(named, mode, labels, self._minimized,
                                               ops.add_n(found) if len(found) > 1 else found[0])
 
@@ -153,7 +153,8 @@ class DNNEstimator(_Ready):
     """A model with fully connected layers of `hidden_units`, under any head.
 
     `dropout` is the share of values left out in training; `gradient_clip_norm` the largest norm of all gradients;
-    `embedding_lr_multipliers` maps embedding columns to factors of their learning rate.
+    `embedding_lr_multipliers` maps embedding columns to factors of their learning rate. With several parameter servers the
+    tables of the input are cut, none into parts below `input_layer_min_slice_size` bytes (64 MiB).
     """
 
     def __init__(self, head: Head, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None,
@@ -161,7 +162,7 @@ class DNNEstimator(_Ready):
                  gradient_clip_norm: float | None = None, config: Any = None, feature_engineering_fn: Any = None,
                  embedding_lr_multipliers: Any = None, input_layer_min_slice_size: int | None = None) -> None:
         super().__init__([_Deep(type(self).__name__, feature_columns, hidden_units, activation_fn, dropout,
-                                embedding_lr_multipliers, optimizer)],
+                                embedding_lr_multipliers, optimizer, input_layer_min_slice_size)],
                          head, gradient_clip_norm, model_dir, config, feature_engineering_fn)
 
 
@@ -177,7 +178,7 @@ class DNNClassifier(_Classifier):
                  config: Any = None, feature_engineering_fn: Any = None, embedding_lr_multipliers: Any = None,
                  input_layer_min_slice_size: int | None = None, label_keys: Sequence[Any] | None = None) -> None:
         super().__init__([_Deep("DNNClassifier", feature_columns, hidden_units, activation_fn, dropout,
-                                embedding_lr_multipliers, optimizer)],
+                                embedding_lr_multipliers, optimizer, input_layer_min_slice_size)],
                          multi_class_head(n_classes, None, weight_column_name, enable_centered_bias, label_keys=label_keys),
                          gradient_clip_norm, model_dir, config, feature_engineering_fn)
 
@@ -191,7 +192,7 @@ class DNNRegressor(_Regressor):
                  config: Any = None, feature_engineering_fn: Any = None, label_dimension: int = 1,
                  embedding_lr_multipliers: Any = None, input_layer_min_slice_size: int | None = None) -> None:
         super().__init__([_Deep("DNNRegressor", feature_columns, hidden_units, activation_fn, dropout,
-                                embedding_lr_multipliers, optimizer)],
+                                embedding_lr_multipliers, optimizer, input_layer_min_slice_size)],
                          regression_head(None, weight_column_name, label_dimension, enable_centered_bias),
                          gradient_clip_norm, model_dir, config, feature_engineering_fn)
 
@@ -233,7 +234,7 @@ class LinearRegressor(_Regressor):
                          gradient_clip_norm, model_dir, config, feature_engineering_fn)
 
 
-def _parts(kind: str, linear: tuple[Any, bool, Any], deep: tuple[Any, Any, Any, Any, Any, Any]) -> list[Any]:
+def _parts(kind: str, linear: tuple[Any, bool, Any], deep: tuple[Any, Any, Any, Any, Any, Any, Any]) -> list[Any]:
     """The parts that have columns."""
     found: list[Any] = []
     if deep[0]:
@@ -247,7 +248,10 @@ def _parts(kind: str, linear: tuple[Any, bool, Any], deep: tuple[Any, Any, Any, 
 
 
 class DNNLinearCombinedEstimator(_Ready):
-    """A model whose outputs are those of a linear one plus those of a network, under any head."""
+    """A model whose outputs are those of a linear one plus those of a network, under any head.
+
+    `input_layer_partitioner` cuts the tables of the network's input into parts.
+    """
 
     def __init__(self, head: Head, model_dir: Any = None, linear_feature_columns: Any = None, linear_optimizer: Any = None,
                  _joint_linear_weights: bool = False, dnn_feature_columns: Any = None, dnn_optimizer: Any = None,
@@ -255,11 +259,9 @@ class DNNLinearCombinedEstimator(_Ready):
                  gradient_clip_norm: float | None = None, config: Any = None, feature_engineering_fn: Any = None,
                  embedding_lr_multipliers: Any = None, fix_global_step_increment_bug: bool = False,
                  input_layer_partitioner: Any = None) -> None:
-        refuse("DNNLinearCombinedEstimator", "give the partitioner to a variable_scope", input_layer_partitioner=(
-            input_layer_partitioner))
         super().__init__(_parts("DNNLinearCombinedEstimator", (linear_feature_columns, _joint_linear_weights, linear_optimizer),
                                 (dnn_feature_columns, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
-                                 embedding_lr_multipliers, dnn_optimizer)),
+                                 embedding_lr_multipliers, dnn_optimizer, input_layer_partitioner)),
                          head, gradient_clip_norm, model_dir, config, feature_engineering_fn)
 
 
@@ -276,7 +278,7 @@ class DNNLinearCombinedClassifier(_Classifier):
         super().__init__(_parts("DNNLinearCombinedClassifier",
                                 (linear_feature_columns, _joint_linear_weights, linear_optimizer),
                                 (dnn_feature_columns, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
-                                 embedding_lr_multipliers, dnn_optimizer)),
+                                 embedding_lr_multipliers, dnn_optimizer, input_layer_min_slice_size)),
                          multi_class_head(n_classes, None, weight_column_name, enable_centered_bias, label_keys=label_keys),
                          gradient_clip_norm, model_dir, config, feature_engineering_fn)
 
@@ -294,6 +296,6 @@ class DNNLinearCombinedRegressor(_Regressor):
         super().__init__(_parts("DNNLinearCombinedRegressor",
                                 (linear_feature_columns, _joint_linear_weights, linear_optimizer),
                                 (dnn_feature_columns, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
-                                 embedding_lr_multipliers, dnn_optimizer)),
+                                 embedding_lr_multipliers, dnn_optimizer, input_layer_min_slice_size)),
                          regression_head(None, weight_column_name, label_dimension, enable_centered_bias),
                          gradient_clip_norm, model_dir, config, feature_engineering_fn)

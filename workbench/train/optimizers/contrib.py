@@ -154,7 +154,7 @@ class VariableClippingOptimizer(_Around):
     def _clip(self, grad: Any, var: Variable) -> Tensor:
         axes = list(self._axes[var])
         with root_graph().colocate_with(var.op):
-            if isinstance(grad, IndexedSlices):
+            if isinstance(grad, IndexedSlices) and 0 not in axes:
                 rows, _ = distinct(grad)
                 return scatter_update(var, rows, self._clipped(var.gather(rows), axes))
             return var.assign(self._clipped(var.value(), axes))
@@ -191,7 +191,7 @@ class ExternalOptimizerInterface:
 
     def minimize(self, session: Any = None, feed_dict: Any = None, fetches: Any = None, step_callback: Any = None,
                  loss_callback: Any = None, **run_kwargs: Any) -> None:
-        """Leave the variables at the minimum; callbacks see each vector, and each value of the loss and of `fetches`."""
+        """Leave the variables at the minimum; `step_callback` sees each vector, `loss_callback` the values of `fetches`."""
         session, feeds, more = session or default_session(), dict(feed_dict or {}), list(fetches or ())
         sizes = [int(np.prod(v.shape.static)) for v in self._vars]
 
@@ -199,36 +199,44 @@ class ExternalOptimizerInterface:
             for var, part in zip(self._vars, np.split(x, np.cumsum(sizes)[:-1])):
                 var.load(part.reshape(var.shape.static).astype(var.dtype.as_numpy_dtype), session)
 
-        def at(index: int) -> Callable[[Any], tuple[Any, Any]]:
-            function = (self._loss, *self._equal, *self._above)[index]
-
-            def both(x: Any) -> tuple[Any, Any]:
+        def at(wanted: list[Tensor], callback: Any = None) -> Callable[[Any], list[Any]]:
+            def values(x: Any) -> list[Any]:
                 load(x)
-                extra = more if not index else []
-                value, slope, *rest = session.run([function, self._slopes[index], *extra], feeds, **run_kwargs)
-                if not index and loss_callback is not None:
-                    loss_callback(value, *rest) if rest else loss_callback(value)
-                return np.float64(value), np.float64(slope)
-            return both
-        start = np.concatenate([np.reshape(session.run(v), [-1]) for v in self._vars]).astype(np.float64)
-        count = len(self._equal)
-        found = self._minimize(at(0), start, [at(1 + i) for i in range(count)],
-                               [at(1 + count + i) for i in range(len(self._above))], step_callback)
-        load(found)
+                found = session.run([*wanted, *more], feeds, **run_kwargs)
+                if callback is not None:
+                    callback(*found[len(wanted):])
+                return found[:len(wanted)]
+            return values
+        start = np.concatenate([np.reshape(session.run(v), [-1]) for v in self._vars])
+        count = 1 + len(self._equal)
+        parts = {"equality": zip(self._equal, self._slopes[1:count]), "inequality": zip(self._above, self._slopes[count:])}
+        pairs = {name: [(at([f]), at([slope])) for f, slope in part] for name, part in parts.items()}
+        functions = {f"{name}_{kind}": [pair[number] for pair in pairs[name]]
+                     for name in pairs for number, kind in enumerate(("funcs", "grad_funcs"))}
+        load(self._minimize(initial_val=start, loss_grad_func=at([self._loss, self._slopes[0]], loss_callback), **functions,
+                            packed_bounds=self._bounds, step_callback=step_callback, optimizer_kwargs=self.optimizer_kwargs))
 
-    def _minimize(self, loss: Any, start: Any, equalities: Any, inequalities: Any, step_callback: Any) -> Any:
+    def _minimize(self, initial_val: Any, loss_grad_func: Any, equality_funcs: Any, equality_grad_funcs: Any,
+                  inequality_funcs: Any, inequality_grad_funcs: Any, packed_bounds: Any, step_callback: Any,
+                  optimizer_kwargs: Any) -> Any:
         raise errors.UnimplementedError(f"{type(self).__name__}: _minimize(…) is missing; define it")
 
 
 class ScipyOptimizerInterface(ExternalOptimizerInterface):
     """Minimises by scipy.optimize.minimize: L-BFGS-B, or SLSQP with constraints, unless `method` names another."""
 
-    def _minimize(self, loss: Any, start: Any, equalities: Any, inequalities: Any, step_callback: Any) -> Any:
+    def _minimize(self, initial_val: Any, loss_grad_func: Any, equality_funcs: Any, equality_grad_funcs: Any,
+                  inequality_funcs: Any, inequality_grad_funcs: Any, packed_bounds: Any, step_callback: Any,
+                  optimizer_kwargs: Any) -> Any:
         from scipy.optimize import minimize
-        options = dict(self.optimizer_kwargs)
-        method = options.pop("method", "SLSQP" if equalities or inequalities else "L-BFGS-B")
-        constraints = [{"type": kind, "fun": lambda x, f=f: f(x)[0], "jac": lambda x, f=f: f(x)[1]}
-                       for kind, functions in (("eq", equalities), ("ineq", inequalities)) for f in functions]
-        found = minimize(loss, start, jac=True, method=method, bounds=self._bounds, constraints=constraints,
-                         callback=step_callback, **options)
-        return found.x
+        options = dict(optimizer_kwargs)
+        constraints = [{"type": kind, "fun": f, "jac": slope} for kind, functions, slopes in (
+            ("eq", equality_funcs, equality_grad_funcs), ("ineq", inequality_funcs, inequality_grad_funcs))
+            for f, slope in zip(functions, slopes)]
+        method = options.pop("method", "SLSQP" if constraints else "L-BFGS-B")
+
+        def loss(x: Any) -> tuple[Any, Any]:      # in double precision, which the methods ask for
+            value, slope = loss_grad_func(x)
+            return np.float64(value), np.asarray(slope, np.float64)
+        return minimize(loss, initial_val.astype(np.float64), jac=True, method=method, bounds=packed_bounds,
+                        constraints=constraints, callback=None if method == "SLSQP" else step_callback, **options).x

@@ -16,7 +16,7 @@ __all__ = ["analyze_ops", "analyze_vars", "summarize_activation", "summarize_act
 
 def tensor_description(var: Any) -> str:
     """Type and shape of a tensor or variable: "(float32 3x4)"."""
-    return f"({var.dtype.name} {'x'.join(map(str, var.get_shape().dims or ()))})"
+    return f"({var.dtype.name} {'x'.join(map(str, var.get_shape().sizes or ()))})"
 
 
 def analyze_vars(variables: Iterable[Any], print_info: bool = False) -> tuple[int, int]:
@@ -36,7 +36,7 @@ def analyze_ops(graph: Graph, print_info: bool = False) -> int:
     lines, elements = ["---------", "Operations: name -> (type shapes) [size]", "---------"], 0
     for op in graph.get_operations():
         count = sum(output.get_shape().num_elements() or 0 for output in op.outputs)
-        shown = ", ".join(tensor_description(output) for output in op.outputs if output.get_shape().dims)
+        shown = ", ".join(tensor_description(output) for output in op.outputs if output.get_shape().sizes)
         lines.append(f"{op.name} \t-> {shown} [{count}]")
         elements += count
     if print_info:

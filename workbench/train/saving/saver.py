@@ -4,6 +4,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import numbers
 import os
 import threading
 import time
@@ -99,7 +100,9 @@ class Saver:
         """The number of `global_step`; FailedPreconditionError before `build` was called."""
         if not self._built:
             raise errors.FailedPreconditionError("Saver: its building was deferred; call build() when all variables are made")
-        return global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
+        if global_step is None:
+            return None
+        return int(global_step if isinstance(global_step, numbers.Integral) else sess.run(global_step))
 
     @property
     def groups(self) -> dict[str, list[Piece]]:

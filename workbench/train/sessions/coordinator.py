@@ -15,8 +15,10 @@ from workbench.nn.variables import GraphKeys, add_to_collection, get_collection
 
 __all__ = ["Coordinator", "QueueRunner", "add_queue_runner", "start_queue_runners"]
 
-_GONE = (errors.FailedPreconditionError, errors.AbortedError, errors.UnavailableError, errors.DeadlineExceededError)
-"""What closing a queue ends with when the session is closed by now, or the task lost that had the queue."""
+_GONE = (errors.FailedPreconditionError, errors.AbortedError, errors.UnavailableError, errors.DeadlineExceededError,
+         errors.CancelledError)
+"""What closing a queue ends with when the session is closed by now, the task lost that had the queue, or a barrier, which can
+be closed once, closed by another thread."""
 
 
 class _StillRunning(errors.DeadlineExceededError, RuntimeError):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from workbench.core.trace import Journal, Span, run_of
 from workbench.viz.books import Books
-from workbench.viz.critical_path import Link, critical_path, explain
-from workbench.viz.marks import KINDS, Marks, Part, lanes_of, marks_of, parts_of, rows_of
+from workbench.viz.critical_path import Link, explain, path_through
+from workbench.viz.marks import KINDS, Marks, Part, lanes_of, marks_of, parts_of, places_of, rows_of
 from workbench.viz.names import Names
 from workbench.viz.reader import CATCH_UP, Reader, Shared
 from workbench.viz.step_index import Recorded, StepIndex
@@ -29,6 +30,7 @@ SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
 LINKS = 200  # of the critical path, the longest ones
 ROWS = 100  # at once
+_TASK, _END = map(itemgetter, map(Span._fields.index, ("task", "end")))  # by their places: of all spans
 _LINK = {"work": ("work", 0), "transfer": ("transfer", 1), "wait": ("wait", 3), "gap": ("work", 3)}  # track, kind
 
 
@@ -87,6 +89,7 @@ class TimelineView:
     arrow_name: Sequence[int]
     arrow_bytes: Sequence[int]
     arrows_left_out: int  # the shortest ones
+    spans_left_out: int  # the oldest of the stretch: too many for one picture, or no longer kept
     path_lane: Sequence[int]  # the critical path: index in `lanes`, -1 = not visible
     path_kind: Sequence[int]
     path_begin: Sequence[float]
@@ -96,6 +99,7 @@ class TimelineView:
 
 
 Rows = dict[tuple[str, str], int]  # (task, track) -> index among the visible lanes, the first of several
+Moved = Mapping[str, tuple[Span, Span]]  # message -> its send and its receive
 
 
 @view("timeline", TimelineView, TimelineParameters)
@@ -157,51 +161,54 @@ class Timeline(View):
     def _draw(self, step: Recorded, params: TimelineParameters) -> TimelineView:
         start = step.start + 1e-3 * params.start
         end = step.start + 1e-3 * params.end if params.end > params.start else step.end
-        spans = self._between(start, end)
-        whole = spans if (start, end) == (step.start, step.end) else self._between(step.start, step.end)
+        spans, cut = self._between(start, end)
+        whole = spans if (start, end) == (step.start, step.end) else self._between(step.start, step.end)[0]
         own = self._own(step, whole)
-        idle = _idle(own, spans, step.end)
-        lanes, place = lanes_of(rows_of(spans) | {part.row for part in idle})
+        idle, known, moved = _idle(own, spans, step.end), places_of(spans), pairs(spans)
+        lanes, place = lanes_of(rows_of(known) | {part.row for part in idle})
         rows = max(1, min(params.rows, ROWS))
         first = _first(params, [lane[0] for lane in lanes], rows)
         shown = lanes[first : first + rows]
         tasks = {lane[0] for lane in shown}
         near = _once(span for span in spans if span.task in tasks)
-        messages = _messages(spans, near)
-        names = Names()
-        parts = parts_of(near, {span.message: span.start for span in messages if span.kind == "send"})
+        names, parts = Names(), parts_of(near, known, moved)
         parts += [part for part in idle if part.row[0] in tasks]
         marks = marks_of(parts, place, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
         visible = {lane[:2]: row for row, lane in reversed(list(enumerate(shown)))}
-        arrows, left_out = _arrows(messages, visible, names, step.start)
-        path, sentence = self._path(step, own)
+        arrows, left_out = _arrows(moved.values(), visible, names, step.start)
+        path, sentence = self._path(step, own, moved if own is spans else None)
         bounds = self._steps.bounds(step.run)
-        columns: list[Any] = [*_columns(marks, names, step.start), *arrows, left_out, *_links(path, visible, names), sentence]
+        columns: list[Any] = [*_columns(marks, names, step.start), *arrows, left_out, cut]
+        columns += [*_links(path, visible, names), sentence]
         return TimelineView(
             step.run, step.number, step.start - self.journal.origin, 1e3 * (step.end - step.start), 1e3 * (start - step.start),
             1e3 * (end - step.start), *bounds, [Lane(*lane) for lane in shown], first, len(lanes), list(KINDS), names.texts,
             *columns)
 
-    def _between(self, start: float, end: float) -> list[Span]:
-        """The spans that reach into a stretch of time."""
+    def _between(self, start: float, end: float) -> tuple[list[Span], int]:
+        """The spans that reach into a stretch of time, and how many more there are that could not be looked at."""
         near = self._steps.within(start, end)
         if not near:
-            return []
+            return [], 0
         first, last = min(step.first for step in near), max(step.last for step in near)
-        after, _, spans = self.journal.spans_since(max(first, last - SPANS))
+        after, lost, spans = self.journal.spans_since(max(first, last - SPANS))
         kept = spans[: max(0, len(spans) - (after - 1 - last))]
-        return [s for s in kept if s.end >= s.start and s.start <= end and s.end >= start and s.kind not in ("step", "loop")]
+        reach = [s for s in kept if s.end >= s.start and s.start <= end and s.end >= start and s.kind not in ("step", "loop")]
+        return reach, min(lost + max(0, last - SPANS - first), last + 1 - first)
 
-    def _own(self, step: Recorded, spans: Sequence[Span]) -> list[Span]:
-        """Those that belong to the step."""
+    def _own(self, step: Recorded, spans: Sequence[Span]) -> Sequence[Span]:
+        """Those that belong to the step; `spans` itself when all do."""
         executables = {name for name in {span.executable for span in spans} if run_of(name) == step.run}
-        return [span for span in spans if span.step == step.number and span.executable in executables]
+        own = [span for span in spans if span.step == step.number and span.executable in executables]
+        return own if len(own) < len(spans) else spans
 
-    def _path(self, step: Recorded, own: Sequence[Span]) -> tuple[list[Link], str]:
-        """The critical path of a step with these spans, in milliseconds from its beginning, and the same in a sentence."""
+    def _path(self, step: Recorded, own: Sequence[Span], moved: Moved | None) -> tuple[list[Link], str]:
+        """The critical path of a step with these spans, in milliseconds from its beginning, and the same in a sentence.
+
+        moved: its messages, as far as somebody has put them together."""
         known = (step.run, step.number, step.touched)
         if known not in self._paths:
-            links = critical_path(own, step.number)
+            links = path_through(own, pairs(own) if moved is None else moved)
             offset = 1e3 * (min((s.start for s in own), default=step.start) - step.start)
             self._paths[known] = [replace(k, start=k.start + offset, end=k.end + offset) for k in links], explain(links)
             if len(self._paths) > REMEMBERED:
@@ -219,13 +226,13 @@ def _once(spans: Iterable[Span]) -> list[Span]:
 def _idle(own: Sequence[Span], spans: Sequence[Span], end: float) -> list[Part]:
     """Who is done with a step before it `end`s waits for the others, as its account says, until it does something else."""
     last: dict[str, float] = {}
-    for span in own:
-        if span.end > last.get(span.task, 0.0):
-            last[span.task] = span.end
+    for task, ended in zip(map(_TASK, own), map(_END, own)):
+        if ended > last.get(task, 0.0):
+            last[task] = ended
     if len(last) < 2:
         return []
     until = dict.fromkeys(last, end)
-    for span in spans:
+    for span in spans if own is not spans else ():
         if span.task in last and span.end > last[span.task] and span.start < until[span.task]:
             until[span.task] = span.start
     return [Part((task, "wait", "", 0), KINDS.index("wait"), begin, until[task], "the end of the step")
@@ -245,21 +252,14 @@ def _first(params: TimelineParameters, tasks: Sequence[str], rows: int) -> int:
 
 def _columns(marks: Marks, names: Names, origin: float) -> Iterable[Any]:
     """The columns of the marks in the order of the record."""
-    numbers = [names.number(name) for name in marks.names]
     return (marks.lane, marks.kind, 1e3 * (marks.begin - origin), 1e3 * (marks.until - origin), 1e3 * marks.busy, marks.count,
-            numbers)
+            names.column(marks.names))
 
 
-def _messages(spans: Sequence[Span], near: Sequence[Span]) -> list[Span]:
-    """Both ends of what those near send and receive."""
-    wanted = {span.message for span in near} - {""}
-    return [span for span in spans if span.message in wanted]
-
-
-def _arrows(spans: Sequence[Span], visible: Rows, names: Names, origin: float) -> tuple[list[list[Any]], int]:
+def _arrows(moved: Iterable[tuple[Span, Span]], visible: Rows, names: Names, origin: float) -> tuple[list[list[Any]], int]:
     """The columns of the longest messages that begin or end in a visible row, and how many shorter ones there are."""
-    found = [(send, recv) for send, recv in pairs(spans).values()
-             if (send.task, "transfer") in visible or (recv.task, "transfer") in visible]
+    tasks = {task for task, track in visible if track == "transfer"}
+    found = [(send, recv) for send, recv in moved if send.task in tasks or recv.task in tasks]
     longest = sorted(found, key=lambda pair: pair[0].start - pair[1].end)[:ARROWS]
     rows = [(visible.get((send.task, "transfer"), -1), visible.get((recv.task, "transfer"), -1), 1e3 * (send.start - origin),
              1e3 * (max(recv.end, send.start) - origin), names.number(send.name), send.nbytes)

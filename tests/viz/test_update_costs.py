@@ -1,0 +1,76 @@
+"""What a picture costs the kernel, counted in calls of functions: what is done for each span is done by columns."""
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.panel_update import step
+from workbench.core.trace import Journal, Span
+from workbench.viz.accounting import Accounting
+from workbench.viz.hub import hub_of
+from workbench.viz.verdict import judge
+from workbench.viz.views.timeline import TimelineParameters
+
+WORKERS = 252
+TASKS = WORKERS + 4
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Functions that `work` calls, those in C included."""
+    count = 0
+
+    def heard(frame: Any, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(heard)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def recorded(steps: int) -> list[list[Span]]:
+    """The spans of each of some steps of many tasks."""
+    random.seed(5)
+    found = []
+    for number in range(steps):
+        journal = Journal(capacity=10_000)
+        journal.enabled = True
+        step(journal, number, 0.05 * number, WORKERS)
+        found.append(journal.spans_since(0)[2])
+    return found
+
+
+def test_one_more_step_and_its_verdict_cost_few_calls_however_many_spans_it_has():
+    """After the first ones, which everything is new to."""
+    accounting, steps = Accounting(), recorded(12)
+    for spans in steps[:-1]:
+        accounting.feed(spans)
+        accounting.settle(everything=True)
+        judge(accounting)
+    accounting.feed(steps[-1])
+    assert calls(lambda: accounting.settle(everything=True)) < 1.6 * len(steps[-1])
+    assert calls(lambda: judge(accounting)) < 18 * TASKS
+
+
+def test_the_picture_of_a_step_costs_few_calls_however_many_spans_it_has():
+    """Not one for each of what the picture leaves out."""
+    journal, spans = Journal(capacity=100_000), recorded(6)
+    journal.enabled = True
+    hub = hub_of(journal)
+    watcher = hub.watcher()
+    watcher.watch({"timeline": None})
+    for now, one in enumerate(spans):
+        for span in one:
+            journal.span(span)
+        hub.look(float(now))
+    hub.look(9.0)  # no more of the last step will come
+    hub.whole("timeline", TimelineParameters(step=4))  # whose places are all new
+    seen = []
+    assert calls(lambda: seen.append(hub.whole("timeline"))) < 7 * len(spans[-1])
+    assert seen[0].step == 5 and len(seen[0].lanes) == 40 and seen[0].lane_count > TASKS

@@ -1,0 +1,78 @@
+"""Steps that a task passes on to others: who of them is through, so that it gives the chief one answer for all."""
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.cluster.task.failures import failed
+from workbench.cluster.wire import messages as m
+
+__all__ = ["Relays"]
+
+
+class Relays:
+    """Thread-safe. A step is here from the moment it is passed on until all are through or it failed somewhere: then each
+    task deals with the chief itself, and what the others say here of the step is not heard any more.
+
+    `post(tasks, message, step)` tells other tasks, `answer(message, step)` the chief.
+    """
+
+    def __init__(self, name: str, post: Callable[[Sequence[str], m.Message, int], None],
+                 answer: Callable[[m.Message, int], None]) -> None:
+        self._name, self._post, self._answer = name, post, answer
+        self._lock = threading.Lock()
+        self._missing: dict[int, set[str]] = {}
+        self._seconds: dict[int, dict[str, float]] = {}
+
+    def __contains__(self, step: int) -> bool:
+        return step in self._missing
+
+    def begin(self, step: int, order: m.RunStep) -> None:
+        """Pass the step on to those that the order names."""
+        with self._lock:
+            self._missing[step], self._seconds[step] = {self._name, *order.relay}, {}
+        self._post(order.relay, dataclasses.replace(order, feeds={}, relay=()), step)
+
+    def ended(self, step: int, relay: str, seconds: float, fetches: list[Any]) -> None:
+        """This task is done with a step that `relay` passed on to it, or else it to others."""
+        try:
+            if fetches:
+                raise errors.InternalError(f"step {step}: {self._name} has something to fetch, which no relay takes along; "
+                                           "register it without one")
+            if relay:
+                self._post((relay,), m.Done(seconds, []), step)
+            else:
+                self.through(step, self._name, seconds)
+        except errors.Error as error:
+            self.drop(step)
+            self._answer(failed(error, relay), step)
+
+    def through(self, step: int, task: str, seconds: float) -> None:
+        """This task, or one that heard of the step here, is done with it; the last one is the end."""
+        with self._lock:
+            missing = self._missing.get(step)
+            if missing is None or task not in missing:
+                return
+            missing.remove(task)
+            self._seconds[step][task] = seconds
+            if missing:
+                return
+            took = self._forget(step)
+        self._answer(m.Done(took.pop(self._name), [], took), step)
+
+    def drop(self, step: int) -> None:
+        """It failed."""
+        if step in self._missing:
+            with self._lock:
+                self._forget(step)
+
+    def _forget(self, step: int) -> dict[str, float]:
+        self._missing.pop(step, None)
+        return self._seconds.pop(step, {})
+
+    def known(self) -> list[int]:
+        """For people and for leak checks; takes no lock."""
+        return sorted(self._missing)
