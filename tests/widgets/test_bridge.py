@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from comm.base_comm import CommManager
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from workbench.core.run.gate import Gate
+from workbench.core.trace import Journal
 from workbench.viz.contract import digest
 from workbench.viz.schema import VERSION, GraphEdges, Picture
 from workbench.widgets import bridge
@@ -39,6 +42,7 @@ class FrontEnd:
     def __init__(self, client: BlockingKernelClient) -> None:
         self.client = client
         self.comm = ""
+        self.follows = False
         self.status: dict[str, Any] = {}
 
     def say(self, command: str, argument: Any = None, subshell: str | None = None, run: str = "", id: int = 0) -> None:
@@ -69,11 +73,17 @@ class FrontEnd:
                 return message
 
     def said(self, kind: str = "update", timeout: float = PATIENCE) -> tuple[dict[str, Any], list[Any]]:
-        """The next update, or answer, on our comm; the status of all that was said is kept."""
+        """The next update, or answer, on our comm; the status of all that was said is kept.
+
+        One that `follows` watches a kernel that announces itself again, because a busy machine let it wait, as pages do.
+        """
         end = time.monotonic() + timeout
         while True:
-            message = self.message("comm_msg", timeout=end - time.monotonic())
-            if message["content"]["comm_id"] == self.comm:
+            message = self.message("comm_msg", "comm_open", timeout=end - time.monotonic())
+            if message["msg_type"] == "comm_open" and self.follows:
+                self.comm = message["content"]["comm_id"]
+                self.watch(*TOPICS)
+            elif message["msg_type"] == "comm_msg" and message["content"]["comm_id"] == self.comm:
                 data = message["content"]["data"]
                 self.status |= data["status"]
                 if data["kind"] == kind:
@@ -137,6 +147,7 @@ def test_a_page_that_slept_is_announced_to_and_hears_everything_again(front: Fro
     front.client.execute("from tests.ui.records import train\nimport workbench\ntrain(20)")
     front.comm = front.message("comm_open")["content"]["comm_id"]
     front.watch(*TOPICS)
+    front.follows = True
     front.said()      # which it sleeps over
     slept, front.comm = front.comm, front.message("comm_open")["content"]["comm_id"]
     assert front.comm != slept
@@ -151,6 +162,26 @@ def test_a_page_that_slept_is_announced_to_and_hears_everything_again(front: Fro
             assert all(one["fresh"] for one in update["topics"]["series"]["series"]), "as to somebody who knows nothing"
         front.say("ack", update["seq"])
     assert front.status["step"] == 19
+
+
+def test_a_page_may_answer_in_the_moment_in_which_it_hears_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager, answers = CommManager(), []
+
+    def publish(kind: str, content: dict[str, Any], **options: Any) -> None:
+        if kind == "comm_open":
+            data = {"v": VERSION, "id": 7, "command": "watch", "argument": {}, "run": ""}
+            manager.comms[content["comm_id"]].handle_msg({"content": {"data": data}})
+        else:
+            answers.append(content["data"])
+
+    monkeypatch.setattr("comm.get_comm_manager", lambda: manager)
+    monkeypatch.setattr("workbench.widgets.wire.get_comm_manager", lambda: manager)
+    monkeypatch.setattr("workbench.widgets.wire._publish", publish)
+    source = Journal()
+    quick = bridge.Bridge(source, Gate(source))
+    quick.running = True
+    quick.serve(time.monotonic())
+    assert [(one["kind"], one["id"], one["ok"]) for one in answers[:1]] == [("answer", 7, True)]
 
 
 def test_updates_come_at_most_ten_times_a_second(front: FrontEnd) -> None:

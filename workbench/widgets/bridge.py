@@ -134,8 +134,8 @@ class Bridge:
             unanswered = list(self._peers.values())
         for peer in unanswered:
             self._drop(peer)
-        hello = Hello(VERSION, digest())
-        self._adopt(LiveComm(target_name=TARGET, data=pack(hello)[0]), answered=False)
+        page = self._adopt(LiveComm(target_name=TARGET, primary=False), answered=False)
+        page.comm.open(data=pack(Hello(VERSION, digest()))[0])      # only now: a page may answer at once
 
     def _drop(self, peer: Page) -> None:
         """Forget a peer without a word: nobody is there, and a page that knows no such comm would complain."""
