@@ -1,6 +1,7 @@
 """The same script on parameter servers, asynchronous and synchronous, to its end and to an early one."""
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 
@@ -9,10 +10,15 @@ import pytest
 
 import workbench as wb
 from tests.cluster import softmax
+from tests.cluster.conftest import quiet
+from tests.eventually import eventually
 from tests.train.test_all_reduce import trained
+from tests.train.test_replicas import MOMENTUM
+from tests.train.test_replicas import trained as after
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.kernels.threads import get_threads, set_threads
+from workbench.train.replicas import Replicas, Tower, replicate
 
 pytestmark = pytest.mark.cluster
 
@@ -59,6 +65,13 @@ def test_mirrored_variables_of_several_tasks_are_trained_without_a_server(cluste
     assert len({copy.tobytes() for copy in far}) == 1
 
 
+def pair() -> Tower:
+    """Two variables, one for each server, whose gradients are what is fed."""
+    x = wb.placeholder_with_default(np.float32([1, 2]), [2])
+    first, second = (wb.get_variable(name, [2], initializer=wb.zeros_initializer()) for name in ("first", "second"))
+    return Tower(wb.reduce_sum((first + second) * x), (x,))
+
+
 def test_asynchronous_replicas_learn_and_lose_no_update(cluster):
     script = softmax.build(WORKERS, SERVERS, "async")
     with wb.Session(cluster, graph=script.graph) as session:
@@ -72,6 +85,48 @@ def test_asynchronous_replicas_learn_and_lose_no_update(cluster):
         assert int(session.run(script.step)) == 120
         for replica in replicas:
             assert np.mean(replica.losses[-10:]) < 0.2 < before / 5
+
+
+def train_for_a_while(session: wb.Session, replicas: Replicas, step: wb.Variable) -> None:
+    """Each worker at its own pace, until ten updates more are done."""
+    enough = int(session.run(step)) + 10
+
+    def work(operation: wb.Operation) -> None:
+        with contextlib.suppress(errors.OutOfRangeError):      # it waited for a step that does not come
+            while int(session.run(step)) < enough:
+                session.run(operation)
+
+    replicas.start(session)
+    workers = [threading.Thread(target=work, args=(operation,), daemon=True) for operation in replicas.steps]
+    for worker in workers:
+        worker.start()
+    eventually(lambda: int(session.run(step)) >= enough)
+    replicas.finish(session)
+    for worker in workers:
+        worker.join(60)
+        assert not worker.is_alive()
+
+
+def test_replicas_change_their_mode_while_they_train(cluster):
+    """Two servers and two workers: values, momentum and step go on, through every mode and back, as if nothing had changed."""
+    with wb.Graph().as_default():
+        with wb.device(SERVERS[0]):
+            step = wb.train.get_or_create_global_step()
+        optimizer = wb.train.MomentumOptimizer(1.0, MOMENTUM)
+        modes = {mode: replicate(pair, optimizer, WORKERS, SERVERS, mode, step, **options) for mode, options in {
+            "async": {}, "sync": {}, "backup": {"backups": 1}, "stale": {"staleness": 1}}.items()}
+        variables = wb.trainable_variables()
+        assert [variable.op.device for variable in variables] == SERVERS
+        held = [*variables, *(optimizer.get_slot(variable, "momentum") for variable in variables)]
+        with wb.Session(cluster) as session:
+            session.run([wb.global_variables_initializer(), wb.local_variables_initializer()])
+            for mode in ("async", "sync", "backup", "stale", "backup", "async"):
+                train_for_a_while(session, modes[mode], step)
+                value, slot = after(int(session.run(step)))
+                for found, expected in zip(session.run(held), [value, value, slot, slot]):
+                    np.testing.assert_array_equal(found, expected)
+            assert int(session.run(step)) >= 60
+    assert quiet(cluster)
 
 
 def test_training_goes_on_in_a_new_cluster_from_the_newest_checkpoint(client, cluster, tmp_path):

@@ -200,16 +200,84 @@ def test_an_evaluation_takes_nothing_that_a_step_needs(mode: str, options: dict[
         assert not [op.name for op in seen if op.definition.blocking]
 
 
+MOMENTUM = 0.5
+
+
+def trained(updates: int) -> tuple[np.ndarray, np.ndarray]:
+    """(values, momentum) after so many updates by the gradient [1, 2] at rate 1: exact, whichever mode they came of."""
+    value, slot = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    for _ in range(updates):
+        slot = np.float32(MOMENTUM) * slot + np.float32([1, 2])
+        value = value - slot
+    return value, slot
+
+
+def some_steps(session: wb.Session, replicas: Replicas) -> int:
+    """Three steps of each worker, of two workers where one is a backup; returns how many updates those are."""
+    if replicas.mode != "backup":
+        for operation in replicas.steps * 3:
+            session.run(operation, options=LATE)
+        return 3 * len(replicas.steps)
+    workers = [threading.Thread(target=lambda op=op: [session.run(op, options=LATE) for _ in range(3)])
+               for op in replicas.steps[:2]]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return 3
+
+
 def test_the_mode_changes_while_training():
-    """Built in one graph they share variables; the rest is which step is run."""
-    modes = {mode: build(2, mode=mode)[0] for mode in ("async", "sync", "stale")}
-    w, *others = wb.trainable_variables()
-    assert others == []
+    """Async, sync, with a backup, bounded staleness, and the two that wait once more: one model in one graph, trained on."""
+    step = wb.train.get_or_create_global_step()
+    optimizer = wb.train.MomentumOptimizer(1.0, MOMENTUM)
+
+    def of(mode: str, **options: Any) -> Replicas:
+        return replicate(model, optimizer, WORKERS, mode=mode, global_step=step, **options)
+    modes = {"async": of("async"), "sync": of("sync"), "backup": of("backup", backups=1), "stale": of("stale", staleness=1)}
+    (w,), slot = wb.trainable_variables(), optimizer.get_slot(wb.trainable_variables()[0], "momentum")
+    updates = 0
+    with wb.Session() as session:
+        session.run([wb.global_variables_initializer(), wb.local_variables_initializer()])
+        for mode in ("async", "sync", "backup", "stale", "backup", "async", "stale"):
+            replicas = modes[mode]
+            replicas.start(session)
+            updates += some_steps(session, replicas)
+            replicas.finish(session)
+            assert session.run(step) == updates
+            for found, expected in zip(session.run([w, slot]), trained(updates)):
+                np.testing.assert_array_equal(found, expected)
+        assert [held.count() for held in session.backend.container.of(Accumulator).values()] == [0]
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("QueueRunner")]
+
+
+def test_staleness_is_bounded_again_after_another_mode():
+    replicas, _ = build(2, mode="stale", staleness=1)
     with wb.Session() as session:
         session.run(wb.global_variables_initializer())
-        session.run(modes["async"].steps[0])
-        session.run(modes["sync"].steps[0])
-        modes["stale"].start(session)
-        session.run(modes["stale"].steps[1])
-        np.testing.assert_array_equal(session.run(w), [-3, -6])
-        assert session.run(wb.train.get_global_step()) == 3
+        for _ in range(2):
+            replicas.start(session)
+            for operation in (replicas.steps[1], replicas.steps[0], replicas.steps[0]):
+                session.run(operation)
+            with pytest.raises(errors.DeadlineExceededError):
+                session.run(replicas.steps[0], options=SOON)
+            replicas.finish(session)
+            session.run(replicas.steps[0], options=SOON)       # nobody waits any more
+
+
+def test_waiting_replicas_begin_again_as_soon_as_they_were_ended():
+    """What applied the gradients of their first life is over when `finish` returns: it would end the second one."""
+    replicas, step = build(1, mode="backup")
+    with wb.Session() as session:
+        session.run([wb.global_variables_initializer(), wb.local_variables_initializer()])
+        for number in range(20):
+            replicas.start(session)
+            session.run(replicas.steps[0], options=LATE)
+            assert session.run(step) == number + 1
+            replicas.finish(session)
+            assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("QueueRunner")]
+        replicas.start(session)
+        replicas.start(session)                                # begun anew, without an end before
+        session.run(replicas.steps[0], options=LATE)
+        replicas.finish(session)
+        assert session.run(step) == 21

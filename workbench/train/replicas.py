@@ -1,6 +1,7 @@
 """Data-parallel replicas of a model: asynchronous, synchronous, with backups, of bounded staleness; one argument apart."""
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +39,8 @@ class Replicas:
     """The built replicas. Sync: run `steps[0]`, feeding all towers. Else: run `steps[i]` for worker i, at its own pace.
 
     In the modes "backup" and "stale" call `start` first, `leave` for a worker that goes, and `finish` at the end: then a
-    step that waits for others ends, with OutOfRangeError where its gradient counts no more.
+    step that waits for others ends, with OutOfRangeError where its gradient counts no more. To change the mode while training,
+    end the workers' loops, `finish` these replicas and `start` the others, which were built in the same graph.
     """
 
     mode: str
@@ -51,12 +53,15 @@ class Replicas:
     _end: Operation | None = None
     _leaves: list[Operation] = field(default_factory=list)
     _gone: set[int] = field(default_factory=set)
+    _applying: threading.Thread | None = None      # takes the means of gradients and applies them
     backups: int = 0
     """How many of the workers are not waited for; with `backups="auto"` it changes in `adapt`."""
     _adapts: bool = False
 
     def start(self, session: Any, coordinator: Coordinator | None = None) -> None:
-        """The variables have their values: begin, or begin anew after they were restored."""
+        """The variables have their values: begin, or begin anew after they were restored or another mode has trained."""
+        if self._applying is not None:
+            self.finish(session)
         if self._init is not None:
             session.run(self._init)
         if self._optimizer is not None:
@@ -64,7 +69,7 @@ class Replicas:
             self._optimizer.begin_membership()
             if self._adapts:
                 self.backups = 0
-            self._optimizer.get_chief_queue_runner().create_threads(session, coordinator, start=True)
+            self._applying = self._optimizer.get_chief_queue_runner().create_threads(session, coordinator, start=True)[0]
 
     def leave(self, session: Any, worker: int) -> None:
         """Worker number `worker` goes: the others wait for it no more. In mode "stale" it comes back with `start`."""
@@ -89,9 +94,12 @@ class Replicas:
         return self.backups
 
     def finish(self, session: Any) -> None:
-        """Training is over: nobody waits for anybody."""
+        """Training is over, or goes on in another mode: nobody waits for anybody, and no gradients are kept."""
         if self._end is not None:
             session.run(self._end)
+        applying, self._applying = self._applying, None
+        if applying is not None:      # it would take what the next `start` begins for its own
+            applying.join()
 
 
 class _Spread:

@@ -101,6 +101,19 @@ def test_closing_fails_whoever_waits():
                                  "again")
 
 
+def test_a_closed_one_holds_no_gradients():
+    """A sum is as large as the variable, and nobody will take it."""
+    accumulator = make()
+    accumulator.begin(0)
+    accumulator.apply(0, grad(1, 1))
+    accumulator.close()
+    accumulator.apply(0, grad(1, 1))
+    assert accumulator.count() == 0 and accumulator.state().columns == [[]] and accumulator.dropped == 1
+    accumulator.begin(0)
+    accumulator.apply(0, grad(2, 2))
+    assert take(accumulator, 1).values == [[2, 2]]
+
+
 def test_it_keeps_its_own_copy_of_a_gradient():
     accumulator, array = make(), grad(1, 2)
     accumulator.apply(0, array)

@@ -91,3 +91,18 @@ def test_a_wait_that_is_taken_back_and_the_end():
     assert (taken, left) == ([], [1])
     with pytest.raises(errors.InvalidArgumentError, match="clocks 'c': staleness is -1; use 0 or more"):
         begun(clocks, "a", -1)
+
+
+def test_clocks_that_were_closed_begin_anew_with_the_next_worker_that_is_admitted():
+    clocks = Clocks("c")
+    for clock in range(3):
+        begun(clocks, "a")
+        begun(clocks, "b")
+        clocks.advance("a", clock)
+    clocks.close()
+    assert begun(clocks, "a", 0) == [3]                        # nobody waits for anybody
+    clocks.admit("a")
+    clocks.admit("b")
+    assert begun(clocks, "a") == begun(clocks, "b") == [0]
+    clocks.advance("a", 0)
+    assert begun(clocks, "a", 0) == []

@@ -228,7 +228,7 @@ def clocks_leave(handle: Clocks, *, worker: str) -> tuple[()]:
 
 @op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
 def clocks_admit(handle: Clocks, *, worker: str) -> tuple[()]:
-    """`worker`, if it left, joins again with its next wait."""
+    """`worker`, if it left, joins again with its next wait; clocks that were closed begin anew."""
     handle.admit(worker)
     return ()
 

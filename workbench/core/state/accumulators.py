@@ -42,7 +42,7 @@ class Accumulator:
     def __init__(self, name: str, dtype: DType, shape: Shape, mean: bool = True) -> None:
         self.name, self.dtype, self.shape, self.mean = name, dtype, shape, mean
         self.global_step = 0
-        self.dropped = 0                          # stale gradients, for the views
+        self.dropped = 0                          # gradients that came too late, for the views
         self.repeated = 0                         # gradients that a worker sent twice for one step
         self._sent: dict[str, int] = {}           # worker -> newest local step that it sent a gradient for
         self._released: dict[int, float] = {}     # newest steps -> when their gradients could be begun
@@ -70,7 +70,7 @@ class Accumulator:
         with self._lock:
             if worker:
                 self._note_arrival(worker, local_step, time.perf_counter())
-            if local_step < self.global_step:
+            if self._closed or local_step < self.global_step:
                 self.dropped += 1
                 return
             if worker:
@@ -155,9 +155,10 @@ class Accumulator:
         make_calls(calls)
 
     def close(self, cancel_pending: bool = True) -> None:
-        """Fail whoever waits, now and later, until training begins anew."""
+        """Fail whoever waits, now and later, and drop all gradients, until training begins anew."""
         with self._lock:
             self._closed = True
+            self._sum, self._count = None, 0
             waiting = list(self._takes)
             self._takes.clear()
         self._fail(waiting)

@@ -76,12 +76,15 @@ class Clocks:
         self._serve()
 
     def admit(self, worker: str) -> None:
-        """One that left may join again, with its next wait."""
+        """One that left may join again, with its next wait. Clocks that were closed begin anew: nobody has one."""
         with self._lock:
+            if self.closed:
+                self.closed = False
+                self.clocks.clear()
             self._left.discard(worker)
 
     def close(self, cancel_pending: bool = True) -> None:
-        """Nobody waits for anybody any more."""
+        """Nobody waits for anybody any more, until somebody is admitted."""
         with self._lock:
             self.closed = True
         self._serve()

@@ -269,7 +269,7 @@ class WorkerClocks:
         return ops.clocks_leave(self.clocks_ref, worker=worker, name=name)
 
     def admit(self, worker: str, name: str | None = None) -> Operation:
-        """`worker`, if it left, joins again with its next wait."""
+        """`worker`, if it left, joins again with its next wait; clocks that were closed begin anew."""
         return ops.clocks_admit(self.clocks_ref, worker=worker, name=name)
 
     def close(self, name: str | None = None) -> Operation:
