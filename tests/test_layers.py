@@ -105,6 +105,7 @@ LAYERS = (
     ("seeds as attributes", "formats.seeds"),
     ("families of twins", "formats.families.*"),
     ("operations of our own as data", "formats.own"),
+    ("functions of graphs", "formats.functions"),
     ("graphs as data", "formats.writer formats.reader"),
     ("layers and losses", "nn.*"),
     ("training", "train.*"),

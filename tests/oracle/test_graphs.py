@@ -203,3 +203,44 @@ def test_checkpoints_of_every_kind_of_theirs(tmp_path: Any) -> None:
         reader = tf.train.NewCheckpointReader(mine)
         for name, value in values.items():
             assert np.asarray(reader.get_tensor(name)).tolist() == value.tolist()
+
+
+def test_functions_of_tensorflow_s_library_compute_what_they_compute_there() -> None:
+    tf = tensorflow()
+    from tensorflow.python.framework.function import Defun  # no public name since 1.15
+
+    with quiet(), tf.Graph().as_default() as graph:
+        import tensorflow as newer
+
+        @Defun(tf.float32, tf.float32, func_name="slope")
+        def slope(x: Any, dy: Any) -> Any:
+            return dy * tf.cos(x) * 0.5      # not what it would be
+
+        @Defun(tf.float32, func_name="half_sine", grad_func=slope)
+        def half_sine(x: Any) -> Any:
+            return tf.sin(x) * 0.5
+
+        @newer.function
+        def best(x: Any) -> Any:
+            values, where = tf.nn.top_k(x, 2)
+            return half_sine(values), tf.cast(where, tf.float32) + kept
+
+        kept = tf.Variable([1.0, 2.0], use_resource=True, name="kept")
+        x = tf.placeholder(tf.float32, [3, 4], name="x")
+        found, where = best(x)
+        total = tf.identity(tf.reduce_sum(found * where), name="total")
+        gradient = tf.identity(tf.gradients(half_sine(x), x)[0], name="gradient")
+        start = tf.global_variables_initializer().name
+        text, value = graph.as_graph_def().SerializeToString(), np.random.default_rng(2).normal(size=(3, 4)).astype("f")
+        names = [total.name, gradient.name]
+        with tf.Session(graph=graph) as session:
+            session.run(start)
+            exact = session.run(names, {"x:0": value})
+    with ours.Graph().as_default() as mine, ours.Session(graph=mine) as session:
+        ours.import_graph_def(text, name="")
+        session.run(start)
+        compared("values", 2)
+        for got, wanted in zip(session.run(names, {"x:0": value}), exact):
+            np.testing.assert_allclose(got, wanted, rtol=1e-6)
+        slopes = ours.gradients(mine.get_tensor_by_name(names[0]), mine.get_tensor_by_name("x:0"))
+        np.testing.assert_array_equal(np.count_nonzero(session.run(slopes[0], {"x:0": value}), axis=1), [2, 2, 2])

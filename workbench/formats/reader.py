@@ -13,6 +13,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_gra
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow import set_back_edge
 from workbench.formats import families as _families  # noqa: F401  (fills the tables of twins)
+from workbench.formats.functions import inlined
 from workbench.formats.messages import decode, message
 from workbench.formats.own import importer
 from workbench.formats.twins import Node
@@ -42,7 +43,7 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
 
     `input_map` replaces outputs of nodes ("x:0", "x", or "^x" for a control input) by tensors of this graph. Returns the
     tensors ("y:0") and operations ("y") that `return_elements` names, None without it. Nothing runs while a graph is imported.
-    Nodes that save and restore checkpoints are left out: `train.Saver` makes ours.
+    Nodes that save and restore checkpoints are left out: `train.Saver` makes ours. Calls of functions become copies of them.
     Raises UnimplementedError for operations that are not offered, InvalidArgumentError for a graph that is none, DataLossError
     for damaged bytes; the graph is as before then.
     """
@@ -53,7 +54,7 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
     given = {_text(key): value for key, value in (input_map or {}).items()}
     wanted = None if return_elements is None else [_text(text) for text in return_elements]
     del op_dict, producer_op_list      # what TensorFlow itself ignores since 1.0
-    proto = _without_savers(as_message("GraphDef", graph_def, "import_graph_def"))
+    proto = _without_savers(inlined(as_message("GraphDef", graph_def, "import_graph_def")))
     graph = get_default_graph()
     scope = graph.unique_name(name or "import") + "/" if name != "" else graph.scope
     shapes: dict[str, Shape] = {}
@@ -312,9 +313,6 @@ def _named(proto: Any) -> dict[str, Any]:
         names = [node.name for node in proto.node]
         twice = next(name for name in names if names.count(name) > 1)
         raise errors.InvalidArgumentError(f"import_graph_def: two nodes are called {twice!r}; names must differ")
-    if proto.library.function and any(node.op in {f.signature.name for f in proto.library.function} for node in proto.node):
-        raise errors.UnimplementedError("import_graph_def: the graph calls functions of its library; write it without "
-                                        "functions (inline them)")
     return nodes
 
 

@@ -72,10 +72,11 @@ def _(writer: Any, op: Operation) -> None:
 def _(node: Node) -> Any:
     if node.proto.op == "ShapeN":
         return [ops.shape(t, node.attr("out_type", INT32)) for t in node.inputs]
-    found = [ops.identity(t) for t in node.inputs]
     if node.attr(OURS) == "tensor_array_place":
-        found[1] = ops.tensor_array_place(*node.inputs, dynamic=node.needed("_dynamic"))
-    return found
+        handle, index, flow = node.inputs
+        place = ops.tensor_array_place(handle, index, flow, dynamic=node.needed("_dynamic"))
+        return ops.identity(handle), place, ops.identity(flow)
+    return ops.identity_together(node.inputs, name=node.exact)
 
 
 @exports("constant")

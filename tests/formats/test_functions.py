@@ -1,0 +1,114 @@
+"""Functions in the library of a GraphDef: calls become copies, whatever a function reads, returns or does besides."""
+from __future__ import annotations
+
+import pytest
+
+import workbench.tf1 as tf
+from tests.formats.test_graphs import ran
+from workbench import errors
+from workbench.formats.messages import message, parse_text
+
+FLOATS = "attr { key: 'T' value { type: DT_FLOAT } }"
+ARGUMENT = "input_arg { name: '%s' type: DT_FLOAT }"
+RESULT = "output_arg { name: '%s' type: DT_FLOAT }"
+SQUARE = f"""library {{ function {{
+    signature {{ name: 'square' {ARGUMENT % 'x'} {RESULT % 'y'} }}
+    node_def {{ name: 'mul' op: 'Mul' input: 'x' input: 'x' {FLOATS} }}
+    ret {{ key: 'y' value: 'mul:z:0' }} }} }}"""
+SCALAR = "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'shape' value { shape { } } }"
+X = f"node {{ name: 'x' op: 'Placeholder' {SCALAR} }}"
+
+
+def graph(*texts: str):
+    whole = message("GraphDef")()
+    for text in texts:
+        whole.MergeFrom(parse_text("GraphDef", text, "test"))
+    return whole
+
+
+def node(name: str, op: str, *inputs: str, attrs: str = FLOATS) -> str:
+    return f"node {{ name: '{name}' op: '{op}' {' '.join(f'''input: '{one}' ''' for one in inputs)} {attrs} }}"
+
+
+def function(name: str, arguments: str, results: dict[str, str], *nodes: str, more: str = "") -> str:
+    taken = " ".join(ARGUMENT % one for one in arguments.split())
+    given = " ".join(RESULT % one for one in results)
+    body = " ".join(one.replace("node {", "node_def {", 1) for one in nodes)
+    ret = " ".join(f"ret {{ key: '{key}' value: '{value}' }}" for key, value in results.items())
+    return f"library {{ function {{ signature {{ name: '{name}' {taken} {given} {more} }} {body} {ret} }} }}"
+
+
+def test_a_call_computes_what_the_function_says_with_gradients_and_under_its_name():
+    proto = graph(SQUARE + X + node("call", "square", "x") + node("y", "Add", "call", "x"))
+    assert ran(proto, ["call:0", "y:0"], {"x:0": 3}) == [9, 12]
+    with tf.Graph().as_default() as made, tf.Session(graph=made) as session:
+        tf.import_graph_def(proto, name="")
+        x, y = made.get_tensor_by_name("x:0"), made.get_tensor_by_name("y:0")
+        assert session.run(tf.gradients(y, x), {x: 3}) == [7]
+        assert "call/mul" in {op.name for op in made.get_operations()}
+
+
+@pytest.mark.parametrize("op", ["PartitionedCall", "StatefulPartitionedCall"])
+def test_a_call_may_name_its_function_in_an_attribute_and_functions_call_functions(op):
+    named = "attr { key: 'f' value { func { name: '%s' } } }"
+    fourth = function("fourth", "x", {"y": "outer:output:0"}, node("inner", "square", "x"),
+                      node("outer", op, "inner:y:0", attrs=named % "square"))
+    assert ran(graph(SQUARE, fourth + X + node("call", op, "x", attrs=named % "fourth")), "call:0", {"x:0": 2}) == 16
+
+
+def test_outputs_are_known_by_their_names():
+    body = function("best", "x", {"worst": "top:values:0", "where": "cast:y:0"},
+                    node("one", "Const", attrs="attr { key: 'dtype' value { type: DT_INT32 } } attr { key: 'value' value { "
+                         "tensor { dtype: DT_INT32 tensor_shape { } int_val: 1 } } }"),
+                    node("top", "TopKV2", "x", "one:output:0"),
+                    node("cast", "Cast", "top:indices:0", attrs="attr { key: 'SrcT' value { type: DT_INT32 } } "
+                         "attr { key: 'DstT' value { type: DT_FLOAT } }"))
+    row = X.replace("shape { }", "shape { dim { size: 3 } }")
+    values, where = ran(graph(body + row + node("call", "best", "x")), ["call:0", "call:1"], {"x:0": [1, 5, 2]})
+    assert values.tolist() == [5] and where.tolist() == [1]
+
+
+def test_what_a_function_does_besides_happens_before_who_reads_it():
+    handle = "attr { key: 'dtype' value { type: DT_FLOAT } }"
+    count = ("library { function { signature { name: 'count' input_arg { name: 'v' type: DT_RESOURCE } "
+             "input_arg { name: 'x' type: DT_FLOAT } output_arg { name: 'y' type: DT_FLOAT } is_stateful: true } "
+             + node("add", "AssignAddVariableOp", "v", "x", attrs=handle).replace("node {", "node_def {")
+             + "ret { key: 'y' value: 'x' } } }")
+    proto = graph(count + X + node("v", "VarHandleOp", attrs=SCALAR) + node("start", "AssignVariableOp", "v", "x", attrs=handle)
+                  + node("call", "count", "v", "x") + node("read", "ReadVariableOp", "v", "^call", attrs=handle))
+    with tf.Graph().as_default() as made, tf.Session(graph=made) as session:
+        tf.import_graph_def(proto, name="")
+        session.run("start", {"x:0": 2})
+        assert session.run("read:0", {"x:0": 3}) == 5 and session.run("call:0", {"x:0": 1}) == 1
+        assert session.run("read:0", {"x:0": 0}) == 6
+
+
+def test_a_gradient_is_the_function_that_the_library_names():
+    slope = function("slope", "x dy", {"dx": "mul:z:0"}, node("mul", "Mul", "x", "dy"))
+    named = "library { gradient { function_name: 'square' gradient_func: 'slope' } }"
+    call = node("dx", "SymbolicGradient", "x", "x", attrs="attr { key: 'f' value { func { name: 'square' } } }")
+    assert ran(graph(SQUARE, slope, named + X + call), "dx:0", {"x:0": 3}) == 9
+    with pytest.raises(errors.UnimplementedError, match="'dx' is the gradient of the function 'square'"):
+        ran(graph(SQUARE + X + call), "dx:0", {"x:0": 3})
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (function("f", "x", {"y": "again:y:0"}, node("again", "f", "x")) + X + node("call", "f", "x"), "'f' calls itself"),
+    (SQUARE + X + node("call", "square"), "with 0 arguments, but it takes 1"),
+    (X + node("call", "PartitionedCall", "x", attrs="attr { key: 'f' value { func { name: 'gone' } } }"), "not in the library"),
+    (function("f", "x", {"y": "gone:z:0"}) + X + node("call", "f", "x"), "there is no node 'gone'"),
+    (function("f", "x", {"y": "mul:z:0"}, node("mul", "Mul", "x", "x", attrs="attr { key: 'T' value { placeholder: 'U' } }"))
+     + X + node("call", "f", "x"), "leaves 'T' open as 'U'"),
+])
+def test_a_library_that_does_not_fit_is_one_error(text, message):
+    with pytest.raises(errors.InvalidArgumentError, match=message):
+        ran(graph(text), "call:0", {"x:0": 3})
+
+
+def test_outputs_without_a_known_place_and_lists_of_arguments_are_refused():
+    body = function("f", "x", {"y": "two:far:0"}, node("two", "Unique", "x"))
+    with pytest.raises(errors.UnimplementedError, match="output 'far' of 'two'"):
+        ran(graph(body + X + node("call", "f", "x")), "call:0", {"x:0": 3})
+    listed = SQUARE.replace("name: 'x' type: DT_FLOAT", "name: 'x' type: DT_FLOAT number_attr: 'N'")
+    with pytest.raises(errors.UnimplementedError, match="arguments are lists"):
+        ran(graph(listed + X + node("call", "square", "x")), "call:0", {"x:0": 3})

@@ -1,0 +1,192 @@
+"""Functions in the library of a GraphDef: each call becomes a copy of the function's nodes, below the name of the call."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.formats.messages import message
+
+__all__ = ["inlined"]
+
+_CALLS = {"PartitionedCall", "StatefulPartitionedCall"}      # name the function in the attribute "f"
+_DEEP = 50               # calls within calls; more are taken for a function that calls itself
+_OUTPUTS = """
+Switch RefSwitch: output_false output_true
+Merge RefMerge: output value_index
+Unique: y idx
+UniqueWithCounts: y idx count
+ListDiff: out idx
+TopK TopKV2: values indices
+Qr: q r
+Svd: s u v
+SelfAdjointEigV2: e v
+LogMatrixDeterminant: sign log_abs_determinant
+BroadcastGradientArgs: r0 r1
+SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits: loss backprop
+CTCLoss: loss gradient
+FusedBatchNorm FusedBatchNormV2: y batch_mean batch_variance reserve_space_1 reserve_space_2
+FusedBatchNormV3: y batch_mean batch_variance reserve_space_1 reserve_space_2 reserve_space_3
+TensorArrayV3: handle flow
+TensorArrayGradV3: grad_handle flow_out
+TensorArrayConcat TensorArrayConcatV2 TensorArrayConcatV3: value lengths
+TensorListConcat TensorListConcatV2: tensor lengths
+TensorListPopBack: output_handle tensor
+StringSplit: indices values shape
+SparseReorder: output_indices output_values
+SparseReshape: output_indices output_shape
+SparseToSparseSetOperation: result_indices result_values result_shape
+SampleDistortedBoundingBox SampleDistortedBoundingBoxV2: begin size bboxes
+UniformCandidateSampler LogUniformCandidateSampler LearnedUnigramCandidateSampler FixedUnigramCandidateSampler: \
+sampled_candidates true_expected_count sampled_expected_count
+ReaderRead ReaderReadV2: key value
+ReaderReadUpTo ReaderReadUpToV2: keys values
+"""
+
+
+def _table() -> dict[str, list[str]]:
+    """Operation type -> the names of its outputs, where it has several: functions name them, other graphs count them."""
+    rows = [line.partition(":") for line in _OUTPUTS.strip().splitlines()]
+    return {kind: outputs.split() for kinds, _, outputs in rows for kind in kinds.split()}
+
+
+_NAMED = _table()
+
+
+def inlined(proto: Any) -> Any:
+    """`proto`, a GraphDef, without calls of the functions in its library; itself where there are none.
+
+    What reads a call reads a node of the call's name, which waits for what the body does besides. A gradient of a function is
+    the function that the library names as its gradient. Raises UnimplementedError for functions of variable numbers of
+    arguments and for gradients that the library does not name, InvalidArgumentError for one that calls itself.
+    """
+    library = {function.signature.name: function for function in proto.library.function}
+    slopes = {entry.function_name: entry.gradient_func for entry in proto.library.gradient}
+    if not any(_called(node, library, slopes) for node in proto.node):
+        return proto
+    found = message("GraphDef")(versions=proto.versions)
+    left = [(node, 0) for node in reversed(proto.node)]
+    while left:
+        node, depth = left.pop()
+        function = _called(node, library, slopes)
+        if not function:
+            found.node.append(node)
+        elif depth == _DEEP:
+            raise errors.InvalidArgumentError(f"import_graph_def: the function {function!r} calls itself; write the graph "
+                                              "with a while loop instead")
+        else:
+            body = _Body(node, library[function])
+            left += [(part, depth + 1) for part in reversed(body.nodes())]
+    return found
+
+
+def _called(node: Any, library: Mapping[str, Any], slopes: Mapping[str, str]) -> str:
+    """The function that a node calls, "" for a node that calls none."""
+    if node.op in library:
+        return str(node.op)
+    if node.op in _CALLS:
+        return _known(node, node.attr["f"].func.name, library)
+    if node.op == "SymbolicGradient":
+        name = node.attr["f"].func.name
+        if name not in slopes:
+            raise errors.UnimplementedError(f"import_graph_def: node {node.name!r} is the gradient of the function {name!r}, "
+                                            "and its library names none; build gradients after the graph was imported")
+        return _known(node, slopes[name], library)
+    return ""
+
+
+def _known(node: Any, name: str, library: Mapping[str, Any]) -> str:
+    if name not in library:
+        raise errors.InvalidArgumentError(f"import_graph_def: node {node.name!r} calls the function {name!r}, which is not in "
+                                          "the library of the graph; write the graph with its functions")
+    return name
+
+
+class _Body:
+    """One call of one function."""
+
+    def __init__(self, call: Any, function: Any) -> None:
+        self.call, self.function = call, function
+        self.given = [text for text in call.input if not text.startswith("^")]
+        self.controls = [text for text in call.input if text.startswith("^")]
+        signature, self.where = function.signature, f"import_graph_def: node {call.name!r} calls {function.signature.name!r}"
+        if any(one.number_attr or one.type_list_attr for one in (*signature.input_arg, *signature.output_arg)):
+            raise errors.UnimplementedError(f"{self.where}, whose arguments are lists; write it with one argument each")
+        if len(self.given) != len(signature.input_arg):
+            raise errors.InvalidArgumentError(f"{self.where} with {len(self.given)} arguments, but it takes "
+                                              f"{len(signature.input_arg)}; the graph is damaged")
+        self.arguments = dict(zip((one.name for one in signature.input_arg), self.given))
+        self.kinds = {node.name: node.op for node in function.node_def}
+
+    def nodes(self) -> list[Any]:
+        """The nodes that stand for the call."""
+        return [*map(self._copied, self.function.node_def), self._end()]
+
+    def _name(self, name: str) -> str:
+        return f"{self.call.name}/{name}"
+
+    def _copied(self, node: Any) -> Any:
+        made = message("NodeDef")(name=self._name(node.name), op=node.op, device=node.device or self.call.device)
+        made.input.extend(map(self._reference, node.input))
+        made.input.extend(text for text in self.controls if text not in made.input)
+        for key, value in node.attr.items():
+            made.attr[key].CopyFrom(self._attribute(value, key))
+        places = made.attr["_class"].list.s if "_class" in made.attr else []
+        for i, text in enumerate(places):
+            target = text.decode().removeprefix("loc:@")
+            places[i] = f"loc:@{self._name(target) if target in self.kinds else target}".encode()
+        return made
+
+    def _attribute(self, value: Any, where: str) -> Any:
+        """The value of an attribute, that of the call where the function leaves it open."""
+        if value.WhichOneof("value") != "placeholder":
+            return value
+        if value.placeholder not in self.call.attr:
+            raise errors.InvalidArgumentError(f"{self.where}, which leaves {where!r} open as {value.placeholder!r}, but the "
+                                              "call does not give it; the graph is damaged")
+        return self.call.attr[value.placeholder]
+
+    def _reference(self, text: str) -> str:
+        """An input as other graphs write it: "node:index", or "^node"."""
+        if text.startswith("^"):
+            return self._control(text[1:])
+        name, _, rest = text.partition(":")
+        if name in self.arguments:
+            return self.arguments[name]
+        if name not in self.kinds:
+            raise errors.InvalidArgumentError(f"{self.where}, in which something reads {text!r}, but there is no node {name!r}"
+                                              "; the graph is damaged")
+        output, _, index = rest.partition(":")
+        return f"{self._name(name)}:{self._offset(name, output) + int(index or 0)}"
+
+    def _control(self, name: str) -> str:
+        """Who waits for an argument waits for the node that gives it."""
+        if name in self.arguments:
+            return "^" + self.arguments[name].partition(":")[0]
+        return "^" + self._name(name)
+
+    def _offset(self, name: str, output: str) -> int:
+        outputs: Sequence[str] = _NAMED.get(self.kinds[name], [output])
+        if output not in outputs:
+            raise errors.UnimplementedError(f"{self.where}, in which the output {output!r} of {name!r} ({self.kinds[name]}) is "
+                                            "read, whose place among its outputs is not known; write it without functions")
+        return outputs.index(output)
+
+    def _end(self) -> Any:
+        """The node of the call's name: what the function returns, after all that it does."""
+        signature = self.function.signature
+        results = [self._reference(self.function.ret[one.name]) for one in signature.output_arg]
+        effects = list(self.function.control_ret.values())
+        if not effects and (signature.is_stateful or not results):
+            effects = self._unread()
+        end = message("NodeDef")(name=self.call.name, op="IdentityN" if results else "NoOp", device=self.call.device)
+        end.input.extend([*results, *(f"^{self._name(name)}" for name in effects), *self.controls])
+        for one in signature.output_arg:
+            end.attr["T"].list.type.append(self.call.attr[one.type_attr].type if one.type_attr else one.type)
+        return end
+
+    def _unread(self) -> list[str]:
+        """Nodes that nothing in the function reads: before version 1.13 nothing else said what it does besides."""
+        texts = [text for node in self.function.node_def for text in node.input]
+        read = {text.removeprefix("^").partition(":")[0] for text in (*texts, *self.function.ret.values())}
+        return [name for name in self.kinds if name not in read]
