@@ -35,6 +35,7 @@ LAYERS = (
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "
               "core.state.lookups core.state.growing_tables core.state.retries core.state.barriers core.state.swapfile"),
     ("containers", "core.state.container"),
+    ("data that lie in tasks", "core.state.partitions"),
     ("updates of several variables", "core.state.together"),
     ("storage", "core.state.storage"),
     ("tensor files", "core.state.tensorfile"),

@@ -526,6 +526,7 @@ LAZY = {
     "Cluster": "workbench.cluster.chief.cluster",
     "LiveView": "workbench.widgets.live",
     "Server": "workbench.cluster.chief.server",
+    "from_dask": "workbench.cluster.dask.partitions",
     "load_mnist": "workbench.io.datasets",
     "write_report": "workbench.viz.report",
 }

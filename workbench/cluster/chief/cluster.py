@@ -10,7 +10,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from workbench import errors
@@ -20,6 +19,7 @@ from workbench.cluster.chief.places import DaskWorkers, Place
 from workbench.cluster.chief.relays import reached
 from workbench.cluster.chief.steps import Tries, deferred_interrupt
 from workbench.cluster.chief.tracker import EPOCH, Tracker
+from workbench.cluster.dask.partitions import Rows
 from workbench.cluster.link.admission import KEY_BYTES
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.group import ReceiverGroup
@@ -83,8 +83,7 @@ class Cluster:
         self._programs: dict[str, tuple[dict[str, bytes], dict[str, Iterable[str]]]] = {}      # what recover() registers again
         self._tracker = Tracker(self.session, self._members, heartbeat, journal)
         self._closing, self._opening, self._stopping = threading.RLock(), threading.RLock(), threading.Event()
-        self._over = False
-        self._process = os.getpid()
+        self._over, self._process = False, os.getpid()
         self._watcher: threading.Thread | None = None
         self._patience = 0.0                                    # seconds that tasks which are not there yet are waited for
 
@@ -298,6 +297,12 @@ class Cluster:
         self._need(self.tasks)
         self._ask_all([self._tracker.member(task) for task in self.tasks], m.Reset(tuple(containers)))
 
+    def keep(self, rows: Rows) -> None:
+        """Have the worker tasks keep these rows, now and whenever tasks are opened anew; see from_dask."""
+        with self._closing:
+            self._tracker.check_open()
+            self._place.keep(rows)
+
     def _ask_all(self, members: Iterable[Member], request: m.Message) -> None:
         asked = [(member, member.begin(request)) for member in members]
         for member, number in asked:
@@ -375,8 +380,7 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _rows(self) -> list[tuple[str, str, str, str]]:

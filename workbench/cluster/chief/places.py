@@ -12,6 +12,7 @@ from workbench import errors
 from workbench.cluster.chief.opening import connect_tasks
 from workbench.cluster.dask import launch
 from workbench.cluster.dask.leases import Leases
+from workbench.cluster.dask.partitions import Rows
 from workbench.cluster.dask.reports import Reporter
 from workbench.cluster.link.admission import derived
 from workbench.cluster.link.buffers import BufferPool
@@ -40,6 +41,9 @@ class Place(Protocol):
     def opened(self, session: int, addresses: Mapping[str, str], timeout: float, journal: Journal) -> None:
         """The tasks of a session exist."""
 
+    def keep(self, rows: Rows) -> None:
+        """Have the worker tasks keep these rows, now and whenever tasks are opened."""
+
     def summary(self) -> None:
         """Twice a second: tell whoever watches."""
 
@@ -59,6 +63,7 @@ class DaskWorkers:
         self._local: Any = None
         self._named, self._owns_client, self._taken = named, True, False
         self.addresses: dict[str, str] = {}
+        self._rows: list[Rows] = []
         if client is None:
             self.client, self._local = launch.embedded(count, dashboard_address)
         else:
@@ -84,6 +89,13 @@ class DaskWorkers:
         self._leases = Leases(self.client, session)
         self._leases.take(addresses)
         self._taken = True
+        self._open = session, dict(addresses)
+        for rows in self._rows:
+            rows.put(self.client, *self._open)
+
+    def keep(self, rows: Rows) -> None:
+        rows.put(self.client, *self._open)
+        self._rows.append(rows)
 
     def summary(self) -> None:
         self.reporter.summary()
@@ -152,6 +164,10 @@ class Addresses:
 
     def opened(self, session: int, addresses: Mapping[str, str], timeout: float, journal: Journal) -> None:
         """They look after themselves."""
+
+    def keep(self, rows: Rows) -> None:
+        raise errors.UnimplementedError(f"from_dask: {self._caller} is a process of its own and no Dask worker; use "
+                                        "workbench.Cluster, or read files")
 
     def summary(self) -> None:
         """Nobody watches besides the views."""

@@ -26,6 +26,7 @@ from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.run.straight import Nodes
 from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.container import Container
+from workbench.core.state.partitions import Columns, keep
 from workbench.core.state.retries import Ledger, Try, TryOf
 from workbench.core.trace import Span
 
@@ -167,6 +168,9 @@ class GraphEngine:
 
     def reset(self, containers: Sequence[str] | None) -> None:
         self.container.clear(containers)
+
+    def keep(self, name: str, partitions: Sequence[Columns]) -> None:
+        keep(self.container, name, partitions)
 
     def facts(self) -> dict[str, Any]:
         """Gradients that accumulators did not count, because they came too late or twice, and the versions of variables."""

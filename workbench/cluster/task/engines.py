@@ -10,6 +10,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.state.container import Container
+from workbench.core.state.partitions import Columns
 from workbench.core.state.retries import TryOf
 from workbench.core.trace import Journal
 
@@ -48,6 +49,9 @@ class Engine(Protocol):
 
     def reset(self, containers: Sequence[str] | None) -> None:
         """Forget the state in `containers`; "" means what is in none, None all there is."""
+
+    def keep(self, name: str, partitions: Sequence[Columns]) -> None:
+        """Have these partitions of the data `name` for datasets to read, until `close`."""
 
     def facts(self) -> dict[str, Any]:
         """What people may want to know of its state. Takes no lock: event loops ask, and people whose steps hang."""

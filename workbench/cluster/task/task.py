@@ -26,6 +26,7 @@ from workbench.cluster.wire.frames import TENSOR, Frame, decode_tensor, encode_t
 from workbench.core.names import split_key, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
+from workbench.core.state.partitions import Columns
 from workbench.core.state.retries import TryOf
 
 __all__ = ["Task"]
@@ -143,6 +144,10 @@ class Task:
         if self._engine is None:
             raise errors.FailedPreconditionError(f"{self.name}: the task is not open; send OpenTask first")
         return self._engine
+
+    def keep(self, name: str, partitions: Sequence[Columns]) -> None:
+        """Have these partitions of the data `name` for datasets to read, as long as the task lives."""
+        self._ready_engine().keep(name, partitions)
 
     def _begin_anew(self, number: int, message: m.BeginAnew) -> None:
         release_receiver()

@@ -1,6 +1,7 @@
 """Iterators over datasets as operations: the handle, its start, its next element; the functions that they call."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.state.datasets import DatasetIterator
+from workbench.core.state.partitions import kept
 
 STATE: dict[str, Any] = {"context": True, "stateful": True, "differentiable": False}
 
@@ -56,7 +58,7 @@ def dataset_iterator(context, *, shared_name="", container=""):
 def _begin(context, handle, program, sources, functions, only_new):
     known = handle.compiled      # of the last start; who begins an epoch anew compiles nothing
     handle.compiled = {body: known.get(body) or context.function(body) for body in functions}
-    handle.initialize(program, sources, list(handle.compiled.values()), only_new)
+    handle.initialize(program, sources, list(handle.compiled.values()), only_new, functools.partial(kept, context.container))
 
 
 @op("handle[] *sources? ->", types="resource any ->", keeps=True, **STATE)

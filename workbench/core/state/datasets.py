@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.state import ahead, elements, mapped
-from workbench.core.state.passing import Failure, Found, Run
+from workbench.core.state.passing import Failure, Found, Partitions, Run, no_partitions
 
 __all__ = ["DatasetIterator"]
 
@@ -39,12 +39,13 @@ class DatasetIterator:
         return self._rest is not None
 
     def initialize(self, program: Program, sources: Sequence[Array], functions: Sequence[Callable[..., Any]] = (),
-                   only_new: bool = False) -> None:
+                   only_new: bool = False, partitions: Partitions = no_partitions) -> None:
         """Begin at the start of what `program` describes over `sources`, which are kept; with `only_new` just the first
-        time. `functions` are those that it names: arrays of an element, and some of the sources, to arrays."""
+        time. `functions` are those that it names: arrays of an element, and some of the sources, to arrays. `partitions`
+        gives those that lie in the task."""
         with self._lock:
             if self._rest is None or not only_new:
-                self._start(Run(sources, functions), program)
+                self._start(Run(sources, functions, partitions=partitions), program)
 
     def _start(self, run: Run, program: Program) -> None:
         position, self._resume = self._resume or {"taken": 0, "generators": []}, None
@@ -65,7 +66,7 @@ class DatasetIterator:
         with self._lock:
             self._resume = position
             if self._rest is not None:
-                self._start(Run(self._run.sources, self._run.functions), self._program)
+                self._start(Run(self._run.sources, self._run.functions, partitions=self._run.partitions), self._program)
 
     def abandon(self) -> None:
         """Read no more ahead: the state that it belongs to is gone. Who waits for an element gets CancelledError."""

@@ -32,6 +32,10 @@ def _slices(run: Run, sources: Sequence[Program]) -> Iterator[Found]:
         yield tuple(_element(part) for part in row)
 
 
+def _partitions(run: Run, name: str) -> Iterator[Found]:
+    yield from run.partitions(name)
+
+
 def _range(run: Run, start: Any, stop: Any, step: Any) -> Iterator[Found]:
     if not run.number(step):
         raise errors.InvalidArgumentError("Dataset.range: step must be a non-zero integer; it is 0")
@@ -219,6 +223,6 @@ def _cached(run: Run, program: Program) -> Iterator[Found]:
 
 
 KINDS: dict[str, Callable[..., Iterator[Found]]] = {
-    "tensors": _tensors, "slices": _slices, "range": _range, "lines": _lines, "records": _records, "fixed": _fixed,
-    "shuffle": _shuffle, "repeat": _repeat, "take": _take, "skip": _skip, "shard": _shard, "zip": _zip,
-    "concatenate": _concatenate, "batch": _batch, "padded": _padded, "unbatch": _unbatched, "cache": _cached}
+    "tensors": _tensors, "slices": _slices, "partitions": _partitions, "range": _range, "lines": _lines, "records": _records,
+    "fixed": _fixed, "shuffle": _shuffle, "repeat": _repeat, "take": _take, "skip": _skip, "shard": _shard,
+    "zip": _zip, "concatenate": _concatenate, "batch": _batch, "padded": _padded, "unbatch": _unbatched, "cache": _cached}

@@ -10,7 +10,8 @@ import numpy as np
 from workbench import errors
 from workbench.core.streams import stream
 
-__all__ = ["Element", "Failure", "Found", "Program", "Run", "failed", "generator_state", "set_generator_state"]
+__all__ = ["Element", "Failure", "Found", "Partitions", "Program", "Run", "failed", "generator_state", "no_partitions",
+           "set_generator_state"]
 
 Array = np.ndarray[Any, Any]
 Program = tuple[Any, ...]
@@ -25,6 +26,12 @@ class Failure:
 
 Element = tuple[Array, ...]
 Found = Element | Failure
+Partitions = Callable[[str], Sequence[Any]]
+
+
+def no_partitions(name: str) -> Sequence[Any]:
+    """Where there is no task, there are none."""
+    return ()
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
@@ -52,14 +59,16 @@ class Run:
     epoch to epoch, which is random generators and caches.
 
     `begun` are the states that generators are to begin with, by their seeds. `window` is what a program that reduces a
-    window reads.
+    window reads. `partitions` gives the partitions of data that lie in the task, by the name of the data.
     """
 
     kinds: ClassVar[dict[str, Callable[..., Iterator[Found]]]] = {}
     """What gives the elements of a program, by its first word."""
 
     def __init__(self, sources: Sequence[Array], functions: Sequence[Callable[..., Sequence[Array]]] = (),
-                 begun: Mapping[Program, Any] | None = None, window: Sequence[Element] = ()) -> None:
+                 begun: Mapping[Program, Any] | None = None, window: Sequence[Element] = (),
+                 partitions: Partitions = no_partitions) -> None:
+        self.partitions = partitions
         self.sources, self.functions, self.window = list(sources), functions, window
         self.generators: dict[Program, np.random.Generator] = {}
         self.caches: dict[Program, list[Found]] = {}
@@ -68,7 +77,7 @@ class Run:
 
     def within(self, sources: Sequence[Array], window: Sequence[Element] = ()) -> Run:
         """A run of a dataset that a function returned: what the function gave are its sources."""
-        made = Run(sources, self.functions, None, window)
+        made = Run(sources, self.functions, None, window, self.partitions)
         made.generators, made.begun, made.ahead = self.generators, self.begun, self.ahead
         return made
 
