@@ -90,5 +90,17 @@ def test_parts_of_a_variable_begin_with_their_parts_of_a_tensor(table, name, tar
 
 def test_parts_of_another_shape_are_refused(table):
     wb.get_variable("table", [6, 5], initializer=wb.zeros_initializer(), partitioner=fixed_size_partitioner(2))
-    with pytest.raises(ValueError, match=r"Shape of variable table/part_0 \(\[3,5\], \[3,5\]\) doesn't match"):
+    with pytest.raises(ValueError, match=r"Shape of variable table/part_0 \(\[6,5\]\) doesn't match"):
         restoring.init_from_checkpoint(table, {"here/table": "table"})
+
+
+def test_parts_are_assigned_their_parts_of_a_tensor(table):
+    whole = wb.get_variable("table", [6, 4], initializer=wb.zeros_initializer(), partitioner=fixed_size_partitioner(4))
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        step, feeds = restoring.assign_from_checkpoint(table, {"here/table": whole})
+        session.run(step, feeds)
+        np.testing.assert_array_equal(np.concatenate(session.run(list(whole))), np.arange(24).reshape(6, 4))
+        session.run(wb.global_variables_initializer())
+        restoring.assign_from_checkpoint_fn(table, {"here/table": list(whole)})(session)
+        np.testing.assert_array_equal(np.concatenate(session.run(list(whole))), np.arange(24).reshape(6, 4))

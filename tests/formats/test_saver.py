@@ -257,3 +257,20 @@ def test_a_step_is_a_number_of_any_kind(step, tmp_path):
         tf.get_variable("w", [])
         session.run(tf.global_variables_initializer())
         assert tf.train.Saver().save(session, str(tmp_path / "model"), step).endswith("model-2")
+
+
+@pytest.mark.parametrize("version", ["V1", "V2"])
+def test_some_parts_alone_are_no_whole_tensor(tmp_path, version):
+    with tf.Graph().as_default(), tf.Session() as session:
+        first, _ = tf.get_variable("table", [5, 3], partitioner=tf.fixed_size_partitioner(2))
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver([first], write_version=getattr(tf.train.SaverDef, version)).save(session, str(tmp_path / "m"))
+        with pytest.raises(errors.InvalidArgumentError, match=r"of tensor 'table' 9 of 15 elements were saved; save all parts"):
+            tf.train.load_variable(path, "table")
+
+
+def test_parts_of_two_variables_are_no_tensor():
+    with tf.Graph().as_default():
+        parts = [tf.get_variable(name, [4], partitioner=tf.fixed_size_partitioner(2)) for name in "ab"]
+        with pytest.raises(ValueError, match=r"'whole' has parts of a and b; .*Slices must all be from the same tensor"):
+            tf.train.Saver({"whole": [next(iter(part)) for part in parts]})

@@ -58,9 +58,9 @@ def test_optimizers_apply_constraints():
 def test_variables_in_parts_are_one_tensor():
     with wb.variable_scope("s", partitioner=fixed_size_partitioner(3)):
         w = wb.get_variable("w", [5, 2], initializer=wb.ones_initializer())
-        whole = wb.get_variable("b", [1])
+        scalar = wb.get_variable("b", [])
     assert isinstance(w, PartitionedVariable) and [p.name for p in w] == [f"s/w/part_{i}:0" for i in range(3)]
-    assert [p.shape.as_list() for p in w] == [[2, 2], [2, 2], [1, 2]] and w.shape == [5, 2] and isinstance(whole, wb.Variable)
+    assert [p.shape.as_list() for p in w] == [[2, 2], [2, 2], [1, 2]] and w.shape == [5, 2] and isinstance(scalar, wb.Variable)
     total = wb.reduce_sum(w * 2.0)
     grads = wb.gradients(total, list(w))
     assert [g.tolist() for g in run(grads)] == [[[2, 2]] * 2, [[2, 2]] * 2, [[2, 2]]] and run(total) == 20

@@ -28,7 +28,6 @@ DIFFERENCES = {
     "gradients in TensorFlow after its own rewrites": "some lose dimensions of 1; random programs run there without rewrites",
     "oneDNN inside TensorFlow": "is off: it ends the process for a convolution of unknown rank, and a convolution of no images "
     "gets the filter's input channels",
-    "`get_variable(partitioner=...)` with a tensor to start from": "is one variable here; TensorFlow cuts it in parts",
     "`read_up_to` of readers": "goes on with the next file until it has enough; TensorFlow gives what one file had",
     "`keras`: `hard_sigmoid`, `cosine_proximity`, what GRU resets, where epsilon stands, and defaults": "are those of "
     "TensorFlow 1.4 here; the Keras inside TensorFlow 2 has changed them",

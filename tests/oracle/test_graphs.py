@@ -147,6 +147,44 @@ def test_a_table_and_its_file_go_with_the_model(forth: bool, tmp_path: Any) -> N
         assert loaded(reader, tmp_path / "model")[0] == [2, -1]
 
 
+def in_parts(tf: Any, rows: int, columns: int) -> str:
+    """Two tables in so many parts each, trained with momentum; gives the name of what initialises them."""
+    with tf.variable_scope("scope"):
+        table = tf.get_variable("table", [6, 3], partitioner=tf.fixed_size_partitioner(rows))
+        wide = tf.get_variable("wide", [3, 4], partitioner=tf.fixed_size_partitioner(columns, axis=1))
+    out = tf.matmul(tf.nn.embedding_lookup(table, [0, 2, 5, 3], "div"), wide, name="out")
+    tf.train.MomentumOptimizer(0.1, 0.9).minimize(tf.reduce_sum(tf.square(out)), name="train")
+    return str(tf.global_variables_initializer().name)
+
+
+def outs(session: Any, count: int) -> list[Any]:
+    return [session.run(["out:0", "train"])[0] for _ in range(count)]
+
+
+@PAIRS
+@pytest.mark.parametrize("version", [1, 2])
+def test_variables_in_parts_go_on_in_other_parts(forth: bool, version: int, tmp_path: Any) -> None:
+    writer, reader = both(forth)
+    with quiet():
+        with writer.Graph().as_default() as graph, writer.Session() as session:
+            session.run(graph.get_operation_by_name(in_parts(writer, 3, 2)))
+            outs(session, 3)
+            path = writer.train.Saver(write_version=version).save(session, str(tmp_path / "m"))
+            wanted = outs(session, 3)
+        shapes = {"scope/table": [6, 3], "scope/table/Momentum": [6, 3], "scope/wide": [3, 4], "scope/wide/Momentum": [3, 4]}
+        assert dict(reader.train.NewCheckpointReader(path).get_variable_to_shape_map()) == shapes
+        with reader.Graph().as_default(), reader.Session() as session:      # as it was
+            reader.train.import_meta_graph(path + ".meta", import_scope="again").restore(session, path)
+            assert [v.op.name for v in reader.trainable_variables()] == [
+                f"again/scope/{name}/part_{n}" for name, count in (("table", 3), ("wide", 2)) for n in range(count)]
+            np.testing.assert_allclose(session.run(["again/out:0", "again/train"])[0], wanted[0], 1e-5, 1e-6)
+        for rows, columns in ((1, 1), (2, 4)):
+            with reader.Graph().as_default(), reader.Session() as session:
+                in_parts(reader, rows, columns)
+                reader.train.Saver().restore(session, path)
+                np.testing.assert_allclose(outs(session, 3), wanted, 1e-5, 1e-6)
+
+
 def steering(tf: Any) -> str:
     """A loop around a variable, a branch, and a loop whose variable grows."""
     x, n = tf.placeholder(tf.float32, [None, 3], name="x"), tf.placeholder(tf.int32, [], name="n")

@@ -1,6 +1,7 @@
 """TensorFlow's checkpoints: tensor bundles (V2) and single tables (V1), read and written; every byte is checked."""
 from __future__ import annotations
 
+import math
 import os
 import struct
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from workbench import errors
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.shape import Shape
 from workbench.core.state import checkpoint
+from workbench.core.state.shards import Part
 from workbench.core.state.tfrecord import masked
 from workbench.formats.messages import decode, message
 from workbench.formats.table import MAGIC, number, read_table, varint, write_table
@@ -116,12 +118,12 @@ def _bundle(base: str) -> Reader:
             return _entry(base, header.num_shards, name, entry)
         dtype, shape = kinds[name]
         whole = np.zeros(shape.static, dtype.numpy)
-        for part in entry.slices:
+        for part, place in zip(entry.slices, _places(entry.slices, shape, where, name)):
             key = _slice_key(name, part)
             if key not in entries:
                 raise errors.DataLossError(f"{where}: tensor {name!r} lacks one of its {len(entry.slices)} slices; get the "
                                            "file again")
-            whole[_slices(part, shape)] = _entry(base, header.num_shards, name, entries[key])
+            whole[place] = _entry(base, header.num_shards, name, entries[key])
         return whole
     return Reader(base, kinds, read)
 
@@ -174,9 +176,9 @@ def _lengths(lengths: Sequence[int]) -> bytes:
     return b"".join(struct.pack("<I" if n < 2**32 else "<Q", n) for n in lengths)
 
 
-def write(path: Any, tensors: Mapping[str, Array]) -> str:
+def write(path: Any, tensors: Mapping[str, Array | list[Part]]) -> str:
     """Write a bundle of one data file at `path`; gives the path. The index comes last and at once, so that a checkpoint that
-    is there is whole."""
+    is there is whole. A tensor in several parts is written part by part."""
     base = Path(os.fsdecode(path)).absolute()
     base.parent.mkdir(parents=True, exist_ok=True)
     header = message("BundleHeaderProto")(num_shards=1, version=message("VersionDef")(producer=_VERSION))
@@ -184,18 +186,31 @@ def write(path: Any, tensors: Mapping[str, Array]) -> str:
     data_path, partial = f"{base}.data-00000-of-00001", f"{base}.partial"
     with open(partial, "wb") as file:
         for name in sorted(tensors, key=str.encode):
-            array, dtype = tensors[name], as_dtype(np.asarray(tensors[name]).dtype)
-            data, crc = _written(array, dtype)
-            rows[name.encode()] = message("BundleEntryProto")(
-                dtype=dtype_number(dtype), shape=shape_proto(np.shape(array)), offset=file.tell(), size=len(data),
-                crc32c=crc).SerializeToString()
-            file.write(data)
+            parts = _parts(tensors[name])
+            cut = parts[0].array.shape != tuple(parts[0].shape)
+            if cut:
+                rows[name.encode()] = message("BundleEntryProto")(
+                    dtype=dtype_number(as_dtype(parts[0].array.dtype)), shape=shape_proto(parts[0].shape),
+                    slices=[_extents(part) for part in parts]).SerializeToString()
+            for part in parts:
+                key = _slice_key(name, _extents(part)) if cut else name.encode()
+                rows[key] = _append(file, part.array)
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, data_path)
     Path(partial).write_bytes(write_table(sorted(rows.items())))
     os.replace(partial, f"{base}.index")
     return os.fsdecode(path)
+
+
+def _append(file: Any, array: Array) -> bytes:
+    """Write an array; gives the entry that says where it is."""
+    dtype = as_dtype(array.dtype)
+    data, crc = _written(array, dtype)
+    entry = message("BundleEntryProto")(dtype=dtype_number(dtype), shape=shape_proto(array.shape), offset=file.tell(),
+                                        size=len(data), crc32c=crc)
+    file.write(data)
+    return bytes(entry.SerializeToString())
 
 
 def _written(array: Array, dtype: DType) -> tuple[bytes, int]:
@@ -220,9 +235,32 @@ def remove(path: Any) -> None:
 
 # slices of larger tensors
 
+def _parts(value: Array | list[Part]) -> list[Part]:
+    """The parts of a tensor, one where it is whole."""
+    return value if isinstance(value, list) else [Part(np.asarray(value), (0,) * np.ndim(value), np.shape(value))]
+
+
+def _extents(part: Part) -> Any:
+    """Where a part is, as a TensorSliceProto; one that is the whole tensor says nothing of its places."""
+    found = message("TensorSliceProto")()
+    for start, length in zip(part.start, part.array.shape):
+        found.extent.add(**{} if part.array.shape == tuple(part.shape) else {"start": start, "length": length})
+    return found
+
+
 def _slices(part: Any, shape: Shape) -> tuple[slice, ...]:
     return tuple(slice(e.start, e.start + e.length) if e.WhichOneof("has_length") else slice(0, dim)
                  for e, dim in zip(part.extent, shape.static))
+
+
+def _places(parts: Sequence[Any], shape: Shape, where: str, name: str) -> list[tuple[slice, ...]]:
+    """Where the parts of a tensor are; InvalidArgumentError where they are not the whole."""
+    found, wanted = [_slices(part, shape) for part in parts], math.prod(shape.static)
+    held = sum(math.prod(at.stop - at.start for at in place) for place in found)
+    if held < wanted:
+        raise errors.InvalidArgumentError(f"{where}: of tensor {name!r} {held} of {wanted} elements were saved; save all parts "
+                                          "of the variable")
+    return found
 
 
 def _slice_key(name: str, part: Any) -> bytes:
@@ -262,7 +300,12 @@ def _old(path: str) -> Reader:
         if key:
             part = decode("SavedTensorSlices", value, where).data
             _place_old(values, kinds, part, where)
-    return Reader(path, kinds, lambda name: values[name])
+    slices = {t.name: t.slice for t in meta.tensor}
+
+    def read(name: str) -> Array:
+        _places(slices[name], kinds[name][1], where, name)
+        return values[name]
+    return Reader(path, kinds, read)
 
 
 _FIELDS = {"float32": "float_val", "float64": "double_val", "int64": "int64_val", "bool": "bool_val", "string": "string_val",
@@ -270,23 +313,23 @@ _FIELDS = {"float32": "float_val", "float64": "double_val", "int64": "int64_val"
 """Dtype -> where a TensorProto has its values one by one; the integers that are not here go into int_val."""
 
 
-def write_old(path: Any, tensors: Mapping[str, Array]) -> str:
+def write_old(path: Any, tensors: Mapping[str, Array | list[Part]]) -> str:
     """Write the one file of TensorFlow's older format at `path`, at once; gives the path."""
     base = Path(os.fsdecode(path)).absolute()
     base.parent.mkdir(parents=True, exist_ok=True)
     head, rows = message("SavedTensorSlices")(), dict[bytes, bytes]()
     head.meta.versions.producer = _VERSION
     for name in sorted(tensors, key=str.encode):
-        array = np.asarray(tensors[name])
-        number, whole = dtype_number(as_dtype(array.dtype)), message("TensorSliceProto")()
-        for _ in array.shape:
-            whole.extent.add()
-        head.meta.tensor.add(name=name, shape=shape_proto(array.shape), type=number, slice=[whole])
-        part = message("SavedTensorSlices")()
-        part.data.name = name
-        part.data.slice.CopyFrom(whole)
-        getattr(part.data.data, _FIELDS.get(as_dtype(array.dtype).name, "int_val")).extend(_one_by_one(array))
-        rows[_slice_key(name, whole)] = part.SerializeToString()
+        parts = _parts(tensors[name])
+        dtype = as_dtype(parts[0].array.dtype)
+        head.meta.tensor.add(name=name, shape=shape_proto(parts[0].shape), type=dtype_number(dtype),
+                             slice=[_extents(part) for part in parts])
+        for part in parts:
+            row = message("SavedTensorSlices")()
+            row.data.name = name
+            row.data.slice.CopyFrom(_extents(part))
+            getattr(row.data.data, _FIELDS.get(dtype.name, "int_val")).extend(_one_by_one(part.array))
+            rows[_slice_key(name, row.data.slice)] = row.SerializeToString()
     rows[b""] = head.SerializeToString()
     partial = Path(f"{base}.partial")
     partial.write_bytes(write_table(sorted(rows.items())))

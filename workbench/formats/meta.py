@@ -4,6 +4,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from workbench.formats.reader import as_message, import_graph_def, saver_nodes
 from workbench.formats.scoped import UNBOUND, below, check_bound, cut
 from workbench.formats.values import attr, tensor_proto
 from workbench.formats.writer import Writer, graph_def
+from workbench.nn.blocks import SaveSliceInfo
+from workbench.nn.contrib.framework import strip_name_scope
 from workbench.nn.variables import GraphKeys, Variable
+from workbench.train.saving.saver import Piece
 from workbench.train.sessions.coordinator import QueueRunner
 
 __all__ = ["add_saver", "meta_graph", "queue_runner_def", "queue_runner_from", "read_meta", "variable_def", "variable_from",
@@ -33,11 +37,11 @@ TEXT = np.dtype(object)
 
 # out
 
-def meta_graph(graph: Graph, variables: Mapping[str, Variable] | None = None, collections: Iterable[str] | None = None,
+def meta_graph(graph: Graph, pieces: Sequence[Piece] = (), collections: Iterable[str] | None = None,
                clear_devices: bool = False, saver: Any = None, scope: str | None = None, nodes: Any = None,
                unbound: str | None = UNBOUND) -> Any:
     """The MetaGraphDef of `graph`, or of a GraphDef `nodes` of it, with `collections` (all) and nodes that save and restore
-    `variables` by their names in a checkpoint; of what stands below `scope` alone where that is given (see scoped.cut).
+    `pieces`; of what stands below `scope` alone where that is given (see scoped.cut).
     """
     found = message("MetaGraphDef")()
     found.meta_info_def.tensorflow_version = "1.15.0"
@@ -47,8 +51,8 @@ def meta_graph(graph: Graph, variables: Mapping[str, Variable] | None = None, co
         _add_collection(found, key, graph.get_collection(key), scope)
     if scope:
         cut(found, scope, unbound)
-    if variables:
-        found.saver_def.CopyFrom(add_saver(found.graph_def, variables, saver))
+    if pieces:
+        found.saver_def.CopyFrom(add_saver(found.graph_def, pieces, saver))
     if clear_devices:
         for node in found.graph_def.node:
             node.device = ""
@@ -86,9 +90,14 @@ def _op(item: Any) -> Operation:
 
 def variable_def(variable: Variable, export_scope: str | None = None) -> Any:
     """The VariableDef of a variable, its names without `export_scope`; None for a variable outside of that scope."""
-    return below(message("VariableDef")(
+    found = message("VariableDef")(
         variable_name=variable.name, initializer_name=variable.initializer.name, initial_value_name=variable.initial_value.name,
-        snapshot_name=variable.__graph_element__().name, is_resource=True, trainable=variable.trainable), export_scope)
+        snapshot_name=variable.__graph_element__().name, is_resource=True, trainable=variable.trainable)
+    part = variable._get_save_slice_info()
+    if part is not None:
+        found.save_slice_info_def.MergeFrom(message("SaveSliceInfoDef")(**{
+            **asdict(part), "full_name": strip_name_scope(part.full_name, export_scope)}))
+    return below(found, export_scope)
 
 
 def queue_runner_def(runner: QueueRunner, export_scope: str | None = None) -> Any:
@@ -98,12 +107,12 @@ def queue_runner_def(runner: QueueRunner, export_scope: str | None = None) -> An
         close_op_name=_op(runner.close_op).name, cancel_op_name=_op(runner.cancel_op).name), export_scope)
 
 
-def add_saver(proto: Any, variables: Mapping[str, Variable], saver: Any = None) -> Any:
-    """Add nodes that save and restore `variables` to a GraphDef, as TensorFlow's own savers do; gives their SaverDef."""
+def add_saver(proto: Any, pieces: Sequence[Piece], saver: Any = None) -> Any:
+    """Add nodes that save and restore `pieces` to a GraphDef, as TensorFlow's own savers do; gives their SaverDef."""
     writer = Writer([node.name for node in proto.node])
     writer.proto = proto
     scope = writer.free("save")
-    text, i64 = as_dtype("string"), list(variables.items())
+    text, variables = as_dtype("string"), [piece.variable for piece in pieces]
 
     def add(kind: str, name: str, inputs: Sequence[str] = (), **attrs: Any) -> str:
         node = proto.node.add(name=f"{scope}/{name}", op=kind, input=inputs)
@@ -117,14 +126,15 @@ def add_saver(proto: Any, variables: Mapping[str, Variable], saver: Any = None) 
     model = attr("tensor", tensor_proto(np.array(b"model", TEXT), text))
     path = add("PlaceholderWithDefault", "Const", [add("Const", "filename", dtype=attr("type", text), value=model)],
                dtype=attr("type", text), shape=attr("shape", []))
-    names, slices = words("tensor_names", [name for name, _ in i64]), words("shape_and_slices", ["" for _ in i64])
-    kinds = attr("list(type)", [v.dtype for _, v in i64])
-    reads = [add("ReadVariableOp", f"Read_{i}", [v.op.name], dtype=attr("type", v.dtype)) for i, (_, v) in enumerate(i64)]
+    names = words("tensor_names", [piece.key for piece in pieces])
+    slices = words("shape_and_slices", [piece.block.spec if piece.block else "" for piece in pieces])
+    kinds = attr("list(type)", [v.dtype for v in variables])
+    reads = [add("ReadVariableOp", f"Read_{i}", [v.op.name], dtype=attr("type", v.dtype)) for i, v in enumerate(variables)]
     saved = add("SaveV2", "SaveV2", [path, names, slices, *reads], dtypes=kinds)
     done = add("Identity", "control_dependency", [path, f"^{saved}"], T=attr("type", text))
     found = add("RestoreV2", "RestoreV2", [path, names, slices], dtypes=kinds)
     assigned = []
-    for i, (_, variable) in enumerate(i64):
+    for i, variable in enumerate(variables):
         value = add("Identity", f"Identity_{i}", [f"{found}:{i}" if i else found], T=attr("type", variable.dtype))
         assigned.append(add("AssignVariableOp", f"Assign_{i}", [variable.op.name, value], dtype=attr("type", variable.dtype)))
     restored = add("NoOp", "restore_all", [f"^{name}" for name in assigned])
@@ -220,6 +230,10 @@ def _variable(graph: Graph, data: Any, scope: str, known: dict[str, Variable]) -
                                               "meta graph anew")
         known[name] = Variable.of(op, graph.operation(scope + told.initializer_name), graph.tensor(scope + told.snapshot_name),
                                   trainable=told.trainable)
+        if told.HasField("save_slice_info_def"):
+            part = told.save_slice_info_def
+            known[name]._set_save_slice_info(SaveSliceInfo(scope + part.full_name, *map(tuple, (
+                part.full_shape, part.var_offset, part.var_shape))))
     return known[name]
 
 

@@ -21,7 +21,7 @@ from workbench.formats.twins import Node
 __all__ = ["as_message", "create_operation", "import_graph_def", "saver_nodes"]
 
 _SAVERS = {"SaveV2", "RestoreV2", "Save", "SaveSlices", "Restore", "RestoreSlice", "ShardedFilename", "ShardedFilespec",
-           "MergeV2Checkpoints"}
+           "MergeV2Checkpoints", "DisableCopyOnRead"}
 _PARTS = "composed"      # below a node's name: the operations that it takes, where it takes more than one
 
 

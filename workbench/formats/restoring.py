@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,8 +11,9 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.shape import as_shape
 from workbench.formats.saver import Saver, load_checkpoint
+from workbench.nn.blocks import full_name
 from workbench.nn.contrib.framework import assign_from_values
-from workbench.nn.partitions import PartitionedVariable
+from workbench.nn.partitions import variable_parts
 from workbench.nn.variables import Variable, global_variables
 
 __all__ = ["assign_from_checkpoint", "assign_from_checkpoint_fn", "init_from_checkpoint"]
@@ -21,12 +21,17 @@ __all__ = ["assign_from_checkpoint", "assign_from_checkpoint_fn", "init_from_che
 logger = logging.getLogger("workbench")
 
 
-def _by_name(var_list: Any) -> dict[str, Variable]:
-    """Name in the checkpoint -> variable, of a list of variables or of such a dictionary."""
-    return dict(var_list) if isinstance(var_list, Mapping) else {v.op.name: v for v in var_list}
+def _by_name(var_list: Any) -> dict[str, list[Variable]]:
+    """Name in the checkpoint -> a variable or the parts of one, of a list of variables or of such a dictionary."""
+    if isinstance(var_list, Mapping):
+        return {name: variable_parts(found) for name, found in var_list.items()}
+    wanted: dict[str, list[Variable]] = {}
+    for variable in var_list:
+        wanted.setdefault(full_name(variable), []).append(variable)
+    return wanted
 
 
-def _known(reader: Any, wanted: Mapping[str, Variable], path: Any) -> dict[str, Variable]:
+def _known(reader: Any, wanted: Mapping[str, list[Variable]], path: Any) -> dict[str, list[Variable]]:
     """Those that the checkpoint has; the others are logged."""
     for name in (name for name in wanted if not reader.has_tensor(name)):
         logger.warning("Variable %s missing in checkpoint %s", name, path)
@@ -41,16 +46,19 @@ def assign_from_checkpoint(model_path: Any, var_list: Any, ignore_missing_vars: 
     reader, wanted = load_checkpoint(model_path), _by_name(var_list)
     known = _known(reader, wanted, model_path) if ignore_missing_vars else wanted
     values = {}
-    for name, variable in known.items():
+    for name, variables in known.items():
         if not reader.has_tensor(name):
             raise errors.InvalidArgumentError(f"assign_from_checkpoint: Checkpoint is missing variable [{name}]; leave it out, "
                                               "or pass ignore_missing_vars=True")
-        value = reader.get_tensor(name)
-        if variable.shape.known and np.size(value) != variable.shape.num_elements():
-            raise errors.InvalidArgumentError(f"assign_from_checkpoint: Total size of new array must be unchanged for {name}: "
-                                              f"it is {np.shape(value)} in the checkpoint but {variable.shape} in the graph; "
-                                              "leave it out")
-        values[variable.op.name] = value
+        whole = reader.get_tensor(name)
+        for variable in variables:
+            part = variable._get_save_slice_info()
+            value = whole[part.block] if part else whole
+            if variable.shape.known and np.size(value) != variable.shape.num_elements():
+                raise errors.InvalidArgumentError(f"assign_from_checkpoint: Total size of new array must be unchanged for "
+                                                  f"{name}: it is {np.shape(value)} in the checkpoint but {variable.shape} in "
+                                                  "the graph; leave it out")
+            values[variable.op.name] = value
     return assign_from_values(values)
 
 
@@ -83,22 +91,14 @@ def _assigned(reader: Any, source: str, target: Any) -> list[tuple[str, list[Any
     if isinstance(target, str) and target.endswith("/"):
         return _scope(reader, source, target)
     if isinstance(target, str):
-        found = _variables().get(target)
+        found = _by_name(global_variables()).get(target)
         if found is None:
             raise errors.InvalidArgumentError(f"init_from_checkpoint: Variable {target} is not found among the graph's; make "
                                               "it first")
     else:
-        found = list(target) if isinstance(target, PartitionedVariable) else [target]
+        found = variable_parts(target)
     _check_there(reader, source)
     return [(source, found)]
-
-
-def _variables() -> dict[str, list[Any]]:
-    """The global variables by name, the parts of one together under its own."""
-    found: dict[str, list[Any]] = {}
-    for variable in global_variables():
-        found.setdefault(re.sub(r"/part_\d+$", "", variable.op.name), []).append(variable)
-    return found
 
 
 def _check_there(reader: Any, name: str) -> None:
@@ -111,7 +111,8 @@ def _scope(reader: Any, source: str, target: str) -> list[tuple[str, list[Any]]]
     """Every variable below `target`, with its name below `source`."""
     inside = "" if target == "/" else target
     below = "" if source == "/" else source
-    found = [(below + name.removeprefix(inside), parts) for name, parts in _variables().items() if name.startswith(inside)]
+    found = [(below + name.removeprefix(inside), parts) for name, parts in _by_name(global_variables()).items()
+             if name.startswith(inside)]
     for name, _ in found:
         _check_there(reader, name)
     return found
@@ -119,32 +120,16 @@ def _scope(reader: Any, source: str, target: str) -> list[tuple[str, list[Any]]]
 
 def _begin_with(reader: Any, name: str, parts: Sequence[Any]) -> None:
     """Let a variable, or the parts of one, begin as the tensor `name`."""
-    shape = tuple(reader.get_variable_to_shape_map()[name])
-    key: tuple[Any, ...]
-    start, axis = 0, _cut(shape, parts)
-    if axis is None:
-        raise errors.InvalidArgumentError(
-            f"init_from_checkpoint: Shape of variable {parts[0].op.name} ({', '.join(str(part.shape) for part in parts)}) "
-            f"doesn't match with shape of tensor {name} ({list(shape)}) from checkpoint reader.; map it to another")
+    shape = list(reader.get_variable_to_shape_map()[name])
     for part in parts:
-        if len(parts) == 1:      # also of rank 0, which has no axis
-            key, held = (...,), list(shape)
-        else:
-            length = part.shape.static[axis]
-            key, held = (*[slice(None)] * axis, slice(start, start + length)), list(part.shape.static)
-            start += length
+        told = part._get_save_slice_info()
+        wanted = as_shape(list(told.full_shape)) if told else part.shape
+        if not wanted.compatible(as_shape(shape)):
+            raise errors.InvalidArgumentError(
+                f"init_from_checkpoint: Shape of variable {part.op.name} ({wanted}) doesn't match with shape of tensor {name} "
+                f"({shape}) from checkpoint reader.; map it to another")
+        key, held = (told.block, list(told.var_shape)) if told else (..., shape)
         _begin(part, lambda key=key, dtype=part.dtype.numpy: np.asarray(reader.get_tensor(name)[key], dtype), held)
-
-
-def _cut(shape: Sequence[int], parts: Sequence[Any]) -> int | None:
-    """Along which axis variables are parts of a tensor of a shape, 0 for one alone; None where they are not."""
-    if len(parts) == 1:
-        return 0 if parts[0].shape.compatible(as_shape(shape)) else None
-    for axis, whole in enumerate(shape):
-        rest = [[*part.shape.static[:axis], *part.shape.static[axis + 1:]] for part in parts]
-        if all(r == [*shape[:axis], *shape[axis + 1:]] for r in rest) and sum(p.shape.static[axis] for p in parts) == whole:
-            return axis
-    return None
 
 
 def _begin(variable: Any, read: Any, shape: list[int]) -> None:

@@ -19,6 +19,7 @@ from workbench.nn.framework import control_dependencies
 from workbench.nn.lookups import local_initializer
 from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, group
 from workbench.train.estimators.signatures import DEFAULT_KEY, predict_signature_def
+from workbench.train.saving.saver import pieces_of
 
 __all__ = ["Builder", "load", "main_op", "main_op_with_restore", "maybe_saved_model_directory", "read", "simple_save",
            "tag_sets"]
@@ -73,8 +74,7 @@ class Builder:
 
     def _add(self, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None, assets_collection: Any,
              legacy_init_op: Any, clear_devices: bool, main_op: Any) -> None:
-        variables = {v.op.name: v for v in global_variables()}
-        proto = meta_graph(root_graph(), variables, clear_devices=clear_devices)
+        proto = meta_graph(root_graph(), pieces_of(global_variables()), clear_devices=clear_devices)
         proto.meta_info_def.tags.extend(tags)
         for key, signature in (signature_def_map or {}).items():
             proto.signature_def[key].CopyFrom(as_message("SignatureDef", signature, "SavedModel"))

@@ -15,6 +15,7 @@ from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.state.manifest import MANIFEST
+from workbench.core.state.shards import Part
 from workbench.formats import bundle
 from workbench.formats.messages import message, parse_text
 from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
@@ -116,12 +117,11 @@ class Saver(native.Saver):
         found: dict[str, Any] = {}
         values = sess.run([piece.variable for piece in self._pieces])
         for piece, value in zip(self._pieces, values):
-            value = np.asarray(value, piece.variable.dtype.numpy)
-            if piece.start is None:
+            value, block = np.asarray(value, piece.variable.dtype.numpy), piece.block
+            if block is None:
                 found[piece.key] = value
             else:
-                whole = found.setdefault(piece.key, np.zeros(piece.whole, value.dtype))
-                whole[tuple(slice(a, a + n) for a, n in zip(piece.start, value.shape))] = value
+                found.setdefault(piece.key, []).append(Part(value, tuple(block.var_offset), tuple(block.full_shape)))
         return found
 
     def _remove(self, path: str) -> None:
@@ -153,8 +153,8 @@ class Saver(native.Saver):
 
     def _fitting(self, piece: Any, reader: bundle.Reader) -> Any:
         value, variable = reader.get_tensor(piece.key), piece.variable
-        if piece.start is not None and variable.shape.known:
-            value = value[tuple(slice(a, a + n) for a, n in zip(piece.start, variable.shape.static))]
+        if piece.block is not None:
+            value = value[piece.block.block]
         if self._reshape and variable.shape.known and value.size == math.prod(variable.shape.static):
             value = value.reshape(variable.shape.static)
         if value.dtype != variable.dtype.numpy or not variable.shape.compatible(Shape(value.shape)):
@@ -165,19 +165,12 @@ class Saver(native.Saver):
         return value
 
     # graphs
-    def _whole(self) -> dict[str, Variable]:
-        parts = [piece.key for piece in self._pieces if piece.start is not None]
-        if parts:
-            raise errors.UnimplementedError(f"Saver.export_meta_graph: {parts[0]!r} is saved in parts; write a meta graph with "
-                                            "a saver of whole variables")
-        return {piece.key: piece.variable for piece in self._pieces}
-
     def export_meta_graph(self, filename: Any = None, collection_list: Sequence[str] | None = None, as_text: bool = False,
                           export_scope: str | None = None, clear_devices: bool = False, clear_extraneous_savers: bool = False,
                           strip_default_attrs: bool = False) -> Any:
         """The MetaGraphDef of the default graph with this saver, also written to `filename` where that is given; of what stands
         below `export_scope` alone it has no saver, as TensorFlow's nodes of savers stand outside of scopes."""
-        found = meta_graph(get_default_graph(), None if export_scope else self._whole(), collection_list, clear_devices, self,
+        found = meta_graph(get_default_graph(), () if export_scope else self._pieces, collection_list, clear_devices, self,
                            export_scope)
         if filename is not None:
             write_message(filename, found, as_text)
@@ -185,7 +178,7 @@ class Saver(native.Saver):
 
     def as_saver_def(self) -> Any:
         """The SaverDef that the nodes of an exported graph have."""
-        return add_saver(message("GraphDef")(), self._whole(), self)
+        return add_saver(message("GraphDef")(), self._pieces, self)
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The SaverDef; None with an `export_scope`, outside of which the nodes of savers stand."""
@@ -198,7 +191,7 @@ class Saver(native.Saver):
         if not import_scope:
             return Saver(saver_def=saver_def)
         inside = _by_name(root_graph().get_collection("variables"), import_scope)
-        return Saver({name.partition(":")[0]: variable for name, variable in inside.items()}, saver_def=saver_def)
+        return Saver(_named({name.partition(":")[0]: variable for name, variable in inside.items()}), saver_def=saver_def)
 
 
 def export_meta_graph(filename: Any = None, meta_info_def: Any = None, graph_def: Any = None, saver_def: Any = None,
@@ -220,7 +213,7 @@ def export_scoped_meta_graph(filename: Any = None, graph_def: Any = None, graph:
                              meta_info_def: Any = None, collection_list: Sequence[str] | None = None) -> tuple[Any, Any]:
     """(what export_meta_graph gives, global variables below `export_scope` by their names without it)."""
     graph = graph or root_graph()
-    found = meta_graph(graph, None, collection_list, clear_devices, scope=export_scope, nodes=graph_def,
+    found = meta_graph(graph, (), collection_list, clear_devices, scope=export_scope, nodes=graph_def,
                        unbound=unbound_inputs_col_name)
     for name, given in (("meta_info_def", meta_info_def), ("saver_def", saver_def)):
         if given is not None:
@@ -233,6 +226,18 @@ def export_scoped_meta_graph(filename: Any = None, graph_def: Any = None, graph:
 def _by_name(variables: Sequence[Variable], scope: str | None) -> dict[str, Variable]:
     prefix = f"{scope}/" if scope else ""
     return {v.name.removeprefix(prefix): v for v in variables if v.name.startswith(prefix)}
+
+
+def _named(variables: Mapping[str, Variable]) -> dict[str, Any]:
+    """Variables by their names in checkpoints, of those that they have in a graph without the scope of an import."""
+    found: dict[str, Any] = {}
+    for name, variable in variables.items():
+        scope, part = variable.op.name.removesuffix(name), variable._get_save_slice_info()
+        if part is None:
+            found[name] = variable
+        else:
+            found.setdefault(part.full_name.removeprefix(scope), []).append(variable)
+    return found
 
 
 def import_scoped_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, graph: Any = None,
@@ -256,7 +261,7 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, impo
         return None
     keep = proto.saver_def.max_to_keep if proto.HasField("saver_def") else 5
     hours = proto.saver_def.keep_checkpoint_every_n_hours if proto.HasField("saver_def") else 10000.0
-    return Saver(chosen, max_to_keep=keep, keep_checkpoint_every_n_hours=hours, write_version=V2)
+    return Saver(_named(chosen), max_to_keep=keep, keep_checkpoint_every_n_hours=hours, write_version=V2)
 
 
 # folders

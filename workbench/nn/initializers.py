@@ -188,6 +188,8 @@ class Orthogonal(Initializer):
         self.gain, self.seed = gain, seed
 
     def make_part(self, shape: list[int], dtype: Any, part: Any) -> Tensor:
+        if list(part.full_shape) == shape:
+            return self.make(shape, dtype)
         raise errors.InvalidArgumentError(f"orthogonal_initializer: a slice of shape {shape} is asked of a variable of shape "
                                           f"{list(part.full_shape)}, whose rows are tied together; leave the partitioner out")
 

@@ -15,6 +15,7 @@ from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn import nest
+from workbench.nn.partitions import variable_parts
 from workbench.nn.scopes import VariableScope, get_variable, variable_scope
 from workbench.nn.variables import GraphKeys, Variable, get_collection
 
@@ -156,8 +157,8 @@ class Layer:
         with self._entered(None):
             made: Variable = get_variable(name, shape, dtype or self.dtype or "float32", initializer, regularizer,
                                           trainable and self.trainable, constraint=constraint)
-        if id(made) not in before:      # one that is shared belongs to who made it
-            self._made.append(made)
+        # one that is shared belongs to who made it
+        self._made += [part for part in variable_parts(made) if id(part) not in before]
         return made
 
     add_weight = add_variable

@@ -10,7 +10,9 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.nn import layers, layers_1d, layers_3d
+from workbench.nn.blocks import full_name
 from workbench.nn.layer_base import InputSpec, Layer
+from workbench.nn.partitions import PartitionedVariable
 from workbench.nn.scopes import VariableScope, free_scope
 from workbench.nn.variables import GraphKeys, Variable, get_collection
 
@@ -42,9 +44,8 @@ class _FunctionLayer(Layer):
         if isinstance(getattr(type(self), name, None), property):
             return object.__getattribute__(self, name)      # it said why there is none
         made = vars(self).get("_made", ())
-        for variable in made:
-            if variable.op.name.rpartition("/")[2] == name:
-                return variable
+        if found := [v for v in made if full_name(v).rpartition("/")[2] == name]:
+            return PartitionedVariable(found) if found[0]._get_save_slice_info() else found[0]
         if name in _VARIABLES and made:
             return None
         raise AttributeError(f"{type(self).__name__}: it has no {name!r}; its variables are made by its first call")
@@ -92,7 +93,7 @@ class _FunctionLayer(Layer):
     def _place(self, made: list[Variable]) -> None:
         """Where are the variables that the first call made?"""
         if made and self._scope is None:
-            self._scope = VariableScope(True, made[0].op.name.rpartition("/")[0], dtype=made[0].dtype)
+            self._scope = VariableScope(True, full_name(made[0]).rpartition("/")[0], dtype=made[0].dtype)
 
 
 _VARIABLES = ("kernel", "bias", "gamma", "beta", "moving_mean", "moving_variance", "depthwise_kernel", "pointwise_kernel")

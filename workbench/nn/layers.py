@@ -12,6 +12,7 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.batch_layout import Layout
 from workbench.nn.initializers import Ones, Zeros
+from workbench.nn.partitioned import uncut
 from workbench.nn.renorm import Renorm
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection
@@ -235,11 +236,13 @@ def batch_normalization(inputs: Any, axis: int | Sequence[int] = -1, momentum: f
             return get_variable(title, layout.shape, x.dtype, initializer, regularizer, trained, constraint=constraint)
         gamma = vector("gamma", gamma_initializer or Ones(), trainable, gamma_regularizer, gamma_constraint) if scale else None
         beta = vector("beta", beta_initializer or Zeros(), trainable, beta_regularizer, beta_constraint) if center else None
-        moving = (vector("moving_mean", moving_mean_initializer or Zeros(), False),
-                  vector("moving_variance", moving_variance_initializer or Ones(), False))
+        with uncut():
+            moving = (vector("moving_mean", moving_mean_initializer or Zeros(), False),
+                      vector("moving_variance", moving_variance_initializer or Ones(), False))
         at_once = (fused is None or bool(fused)) and layout.alone and x.shape.rank == 4 and layout.axes[0] in (1, 3) and (
             not renorm and adjustment is None)
-        again = Renorm(layout.shape, x.dtype, renorm_clipping, renorm_momentum, epsilon) if renorm else None
+        with uncut():
+            again = Renorm(layout.shape, x.dtype, renorm_clipping, renorm_momentum, epsilon) if renorm else None
         mean, variance, correction = _moments(layout, moving, momentum, training, at_once, again)
         return layout.back(normalized(layout, epsilon, mean, variance, [_adjusted(adjustment, x, training), correction], beta,
                                       gamma))

@@ -1,7 +1,8 @@
 """Variables that a program cuts itself: a list of parts."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workbench import errors
@@ -10,7 +11,19 @@ from workbench.core.graph.graph import Tensor
 from workbench.nn.scopes import get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import Variable
 
-__all__ = ["create_partitioned_variables"]
+__all__ = ["create_partitioned_variables", "uncut"]
+
+
+@contextlib.contextmanager
+def uncut() -> Iterator[None]:
+    """What is made here is assigned whole: one piece, whatever the scope's partitioner."""
+    scope = get_variable_scope()
+    cut = scope.partitioner
+    scope.set_partitioner(None)
+    try:
+        yield
+    finally:
+        scope.set_partitioner(cut)
 
 
 def create_partitioned_variables(shape: Sequence[int], slicing: Sequence[int], initializer: Any, dtype: Any = "float32",
@@ -33,7 +46,7 @@ def create_partitioned_variables(shape: Sequence[int], slicing: Sequence[int], i
     with variable_scope(get_variable_scope(), reuse=reuse):
         made = get_variable(leaf, list(shape), dtype if callable(initializer) else None, make, None, trainable, collections,
                             partitioner=lambda **_: list(slicing))
-    return [made] if isinstance(made, Variable) else list(made)
+    return list(made)
 
 
 def _parts_of(whole: Tensor) -> Any:

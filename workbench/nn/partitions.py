@@ -15,7 +15,7 @@ from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.variables import Variable
 
 __all__ = ["PartInfo", "PartitionedVariable", "fixed_size_partitioner", "min_max_variable_partitioner", "part_initializer",
-           "variable_axis_size_partitioner"]
+           "variable_axis_size_partitioner", "variable_parts"]
 
 Partitioner = Callable[..., list[int]]
 
@@ -40,8 +40,15 @@ def part_initializer(initializer: Any, part: PartInfo | None) -> Callable[..., A
 class PartitionedVariable:
     """Variables that are the parts of one along `axis`; as a tensor they are joined, as a list they are the parts."""
 
-    def __init__(self, name: str, parts: Sequence[Variable], shape: Sequence[int], axis: int) -> None:
-        self.name, self._parts, self.shape, self._axis = name, list(parts), as_shape(list(shape)), axis
+    def __init__(self, parts: Sequence[Variable]) -> None:
+        told = parts[0]._get_save_slice_info()
+        if told is None:
+            raise errors.InvalidArgumentError(f"PartitionedVariable: {parts[0].name} does not know its place in the whole; "
+                                              "make it by get_variable(partitioner=...) (All variables must have a "
+                                              "save_slice_info available)")
+        self.name, self._parts, self.shape = told.full_name, list(parts), as_shape(list(told.full_shape))
+        shorter = [i for i, (part, whole) in enumerate(zip(told.var_shape, told.full_shape)) if part < whole]
+        self._axis = shorter[0] if shorter else 0
 
     @property
     def axis(self) -> int:
@@ -59,10 +66,13 @@ class PartitionedVariable:
 
     def as_tensor(self) -> Tensor:
         """The parts joined, as they are after the control dependencies in force."""
-        values = [part.value() for part in self._parts]
-        with get_default_graph().name_scope(None):
-            joined: Tensor = ops.concat(values, axis=self._axis, name=self.name)
-        return joined
+        graph = get_default_graph()
+        with graph.name_scope(None):
+            with graph.name_scope(f"{self.name}/ConcatPartitions/"):
+                values = [part.value() for part in self._parts]
+                joined = ops.concat(values, axis=self._axis) if len(values) > 1 else values[0]
+            found: Tensor = ops.identity(joined, name=self.name)
+        return found
 
     def __tensor__(self) -> Tensor:
         return self.as_tensor()
@@ -89,6 +99,11 @@ class PartitionedVariable:
 
 
 install_operators(PartitionedVariable)
+
+
+def variable_parts(variable: Any) -> list[Variable]:
+    """The parts of a variable, or of several in a list; a Variable is one part."""
+    return [variable] if isinstance(variable, Variable) else list(variable)
 
 
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:

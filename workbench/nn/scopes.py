@@ -15,6 +15,7 @@ from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import root_graph
+from workbench.nn.blocks import SaveSliceInfo
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.partitions import PartInfo, PartitionedVariable, part_initializer
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near
@@ -228,8 +229,8 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     else glorot_uniform for floats and zeros for the rest. Raises InvalidArgumentError (a ValueError) when the variable
     exists but may not be shared, or must exist but does not, or when shape or dtype differ. `custom_getter(getter, name,
     **arguments)` is asked instead, with the full name, and may call `getter` with other arguments, or not; `partitioner`
-    (shape=, dtype=) says into how many parts each axis is cut, and where that is more than one the result is a
-    PartitionedVariable; optimizers apply `constraint` to the value after each update.
+    (shape=, dtype=) says into how many parts each axis is cut, the result is a PartitionedVariable; `constraint` is applied to
+    the value after each update.
     """
     scope = get_variable_scope()
     options = {"shape": shape, "dtype": dtype, "initializer": scope.initializer if initializer is None else initializer,
@@ -267,7 +268,7 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
         whole = initializer.shape
     slices = [] if partitioner is None or whole is None or as_shape(whole).rank == 0 else list(partitioner(
         shape=as_shape(whole), dtype=as_dtype(dtype or get_variable_scope().dtype)))
-    if any(count > 1 for count in slices):
+    if slices:
         return _get_parts(name, list(as_shape(whole).static), slices, dtype=dtype, initializer=initializer,
                           regularizer=regularizer, reuse=reuse, trainable=trainable, collections=collections,
                           caching_device=caching_device, constraint=constraint)
@@ -292,30 +293,29 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
 
 def _get_parts(name: str, shape: list[int], slices: list[int], initializer: Any, **options: Any) -> PartitionedVariable:
     """The parts of a variable cut along one axis: `name`/part_0, part_1 …, the first ones longer where it does not come out."""
-    cut = [axis for axis, count in enumerate(slices) if count > 1]
+    cut = [axis for axis, count in enumerate(slices) if count > 1] or [0]
     if len(cut) > 1 or len(slices) != len(shape):
         raise errors.InvalidArgumentError(f"get_variable: {name!r} of shape {shape} is asked in {slices} parts; cut it along "
                                           "one axis")
-    [axis] = cut
-    parted = _Store.of(root_graph()).parted
+    axis, parted = cut[0], _Store.of(root_graph()).parted
     if name in parted and options["reuse"]:
         return _share_parts(parted[name], slices)
     each, more = divmod(shape[axis], slices[axis])
     lengths: list[int] = [each + (i < more) for i in range(slices[axis])]
     parts, begin = [], 0
     for number, length in enumerate(lengths):
-        inside = [*shape[:axis], length, *shape[axis + 1:]]
+        inside, offset = [*shape[:axis], length, *shape[axis + 1:]], tuple(begin if i == axis else 0 for i in range(len(shape)))
         value, own = initializer, inside
         if value is None:
             value = _default(as_dtype(options["dtype"] or get_variable_scope().dtype))
         if isinstance(value, type) or (callable(value) and not isinstance(value, (Tensor, Variable))):
-            offset = tuple(begin if i == axis else 0 for i in range(len(shape)))
             value = part_initializer(value, PartInfo(tuple(shape), offset, number))
         else:
             value, own = _cut(convert(value), axis, begin, length), []
         parts.append(_get(f"{name}/part_{number}", own or None, initializer=value, **options))
+        parts[-1]._set_save_slice_info(SaveSliceInfo(name, tuple(shape), offset, tuple(inside)))
         begin += length
-    parted[name] = PartitionedVariable(name, parts, shape, axis)
+    parted[name] = PartitionedVariable(parts)
     return parted[name]
 
 

@@ -12,6 +12,7 @@ from workbench.core.graph.entered import default_session
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import root_graph
+from workbench.nn import blocks
 from workbench.nn.arguments import refuse
 
 __all__ = [
@@ -78,6 +79,8 @@ class Variable:
     """
 
     __array_priority__ = 100
+    SaveSliceInfo = blocks.SaveSliceInfo
+    _save_slice_info: blocks.SaveSliceInfo | None = None
 
     def __init__(self, initial_value: Any = None, trainable: bool = True, collections: Iterable[str] | None = None,
                  validate_shape: bool = True, caching_device: Any = None, name: str | None = None, variable_def: Any = None,
@@ -229,6 +232,12 @@ class Variable:
     def get_shape(self) -> Shape:
         """The static shape."""
         return self.shape
+
+    def _set_save_slice_info(self, save_slice_info: blocks.SaveSliceInfo | None) -> None:
+        self._save_slice_info = save_slice_info
+
+    def _get_save_slice_info(self) -> blocks.SaveSliceInfo | None:
+        return self._save_slice_info
 
     def set_shape(self, shape: Any) -> None:
         """Add what is known about the shape; ShapeError when it contradicts."""

@@ -12,6 +12,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.nn.blocks import full_name
 from workbench.nn.scopes import VariableScope
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, get_collection, group
 from workbench.nn.weights import squeezed
@@ -68,8 +69,8 @@ def get_unique_variable(var_op_name: str) -> Variable:
 
 
 def get_variable_full_name(var: Any) -> str:
-    """The name of a variable without ":0"."""
-    return str(var.op.name)
+    """The name of a variable in checkpoints, which the parts of one share: without ":0" and "/part_0"."""
+    return full_name(var)
 
 
 def get_variables_to_restore(include: Sequence[str] | None = None, exclude: Sequence[str] | None = None) -> list[Variable]:

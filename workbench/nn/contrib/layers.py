@@ -1,9 +1,8 @@
 """Layers as tf.contrib.layers and slim have them: variables `weights` and `biases`, normalizers, arg_scope."""
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from workbench import errors
@@ -18,6 +17,7 @@ from workbench.nn.contrib.utils import collect_named_outputs
 from workbench.nn.initializers import Ones, Zeros, xavier_initializer
 from workbench.nn.layers import _spread
 from workbench.nn.moving import assign_moving_average
+from workbench.nn.partitioned import uncut
 from workbench.nn.renorm import Renorm
 from workbench.nn.scopes import get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import GraphKeys, Variable
@@ -285,7 +285,7 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
             return _parameter(name, [depth], x, made.get(name, default), rules.get(name), trained, variables_collections)
         beta = vector("beta", Zeros, trainable) if center else None
         gamma = vector("gamma", Ones, trainable) if scale else None
-        with _uncut():
+        with uncut():
             mean, variance = vector("moving_mean", Zeros), vector("moving_variance", Ones)
         others = [i for i in range(x.shape.rank or 0) if i != axis]
         *used, kept = layers._when(is_training, lambda: _moments(x, others, batch_weights, unbiased), lambda: (
@@ -303,16 +303,6 @@ def _renormable(wanted: bool, plain: bool) -> None:
     if wanted and not plain:
         raise errors.InvalidArgumentError("batch_norm: renorm is not supported with batch_weights, updates_collections or "
                                           "zero_debias_moving_mean; leave them out")
-
-
-@contextlib.contextmanager
-def _uncut() -> Iterator[None]:
-    """What is assigned whole is one piece, whatever the scope's partitioner."""
-    scope = get_variable_scope()
-    cut = scope.partitioner
-    scope.set_partitioner(None)
-    yield
-    scope.set_partitioner(cut)
 
 
 def _moments(x: Tensor, axes: list[int], weights: Any, unbiased: bool) -> tuple[Tensor, ...]:

@@ -13,7 +13,7 @@ from workbench.core.graph.subgraph import root_graph
 from workbench.nn import nest
 from workbench.nn.initializers import Zeros
 from workbench.nn.layer_base import Layer
-from workbench.nn.partitions import PartitionedVariable
+from workbench.nn.partitions import variable_parts
 from workbench.nn.scopes import AUTO_REUSE, VariableScope, get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import Variable
 
@@ -77,7 +77,7 @@ class RNNCell(Layer):
         """Makes a variable that the cell asked for its own."""
         found = getter(*args, **options)
         known = {id(v) for v in self._made}
-        self._made += [v for v in (found if isinstance(found, PartitionedVariable) else [found]) if id(v) not in known]
+        self._made += [v for v in variable_parts(found) if id(v) not in known]
         return found
 
     def add_variable(self, name: str, shape: Any, dtype: Any = None, initializer: Any = None, regularizer: Any = None,

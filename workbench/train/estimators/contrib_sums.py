@@ -10,6 +10,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.contrib.layers import model_variable
 from workbench.nn.initializers import Zeros
+from workbench.nn.partitions import variable_parts
 from workbench.nn.scopes import variable_scope
 from workbench.nn.sparse import SparseTensor, sparse_placeholder
 from workbench.nn.sparse_lookups import safe_embedding_lookup_sparse
@@ -68,9 +69,9 @@ def weighted_sum_from_feature_columns(columns_to_tensors: Any, feature_columns: 
                                          [weights_of(column), num_outputs], "float32", Zeros(), None, trainable,
                                          _collections(weight_collections))
                 sums.append(weighted(column, batch, weights, column.combiner, trainable))
-                variables[column] = [weights]
+                variables[column] = variable_parts(weights)
         bias = _bias(num_outputs, trainable, weight_collections)
-        found = ops.bias_add(ops.add_n(sums) if len(sums) > 1 else sums[0], bias.value())
+        found = ops.bias_add(ops.add_n(sums) if len(sums) > 1 else sums[0], convert(bias))
     return found, variables, bias
 
 
@@ -105,7 +106,7 @@ def joint_weighted_sum_from_feature_columns(columns_to_tensors: Any, feature_col
             together = sparse_concat(1, parts) if len(parts) > 1 else parts[0]
             total = safe_embedding_lookup_sparse(weights, together, None, "sum")
         bias = _bias(num_outputs, trainable, weight_collections)
-        return ops.bias_add(total, bias.value()), [weights], bias
+        return ops.bias_add(total, convert(bias)), variable_parts(weights), bias
 
 
 def sequence_input_from_feature_columns(columns_to_tensors: Any, feature_columns: Any, weight_collections: Any = None,

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 from workbench.core.graph.build import ops
@@ -23,7 +24,11 @@ def slot_name(primary: Any, name: str) -> str:
 def create_slot(primary: Any, val: Any, name: str, colocate_with_primary: bool = True) -> Variable:
     """The variable `name` beside `primary`, a variable or tensor, that begins as `val`, a value or a function of it."""
     with root_graph().name_scope(None), near(primary) if colocate_with_primary else contextlib.nullcontext():
-        return Variable(val, trainable=False, name=slot_name(primary, name))
+        made = Variable(val, trainable=False, name=slot_name(primary, name))
+    part = getattr(primary, "_save_slice_info", None)
+    if part is not None and made.shape == primary.shape:      # a part of the slot of the whole
+        made._set_save_slice_info(replace(part, full_name=made.op.name.replace(primary.op.name, part.full_name, 1)))
+    return made
 
 
 def create_slot_with_initializer(primary: Any, initializer: Any, shape: Any, dtype: Any, name: str,

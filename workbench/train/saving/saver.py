@@ -19,10 +19,12 @@ from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.state import checkpoint
 from workbench.nn.arguments import refuse
-from workbench.nn.partitions import PartitionedVariable
+from workbench.nn.blocks import SaveSliceInfo, full_name
+from workbench.nn.partitions import variable_parts
 from workbench.nn.variables import Variable, global_variables, near
 
-__all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint"]
+__all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint",
+           "pieces_of"]
 
 
 _KEPT = 5      # checkpoints in which what did not change is written once, where all are kept
@@ -38,24 +40,29 @@ class CheckpointState:
 
 @dataclass(frozen=True)
 class Piece:
-    """One variable of a saver: a whole tensor of the checkpoint, or the block of it that begins at `start`."""
+    """One variable of a saver: the whole tensor `key` of the checkpoint, or a block of it."""
 
     key: str
     variable: Variable
-    start: tuple[int, ...] | None = None
-    whole: tuple[int, ...] = ()
+    block: SaveSliceInfo | None = None
+
+    @property
+    def start(self) -> tuple[int, ...] | None:
+        """Where the block begins."""
+        return tuple(self.block.var_offset) if self.block else None
 
     @property
     def part(self) -> tuple[Any, ...]:
         """As the operation `save` wants it."""
-        return (self.key,) if self.start is None else (self.key, self.start, self.whole)
+        return (self.key, self.start, tuple(self.block.full_shape)) if self.block else (self.key,)
 
 
 class Saver:
     """Saves and restores `var_list` (default: all global variables).
 
-    A dictionary gives names in the checkpoint; a list of variables there is one tensor, cut along its first axis, which can
-    be restored into any other number of parts. The newest `max_to_keep` checkpoints stay (0 or None: all), and besides one
+    A dictionary gives names in the checkpoint; a list of variables there is one tensor: the parts of a variable that was made
+    in parts, else cut along its first axis. Parts without such a name stand in the checkpoint as blocks of the whole. A tensor
+    can be restored into any other number of parts. The newest `max_to_keep` checkpoints stay (0 or None: all), and besides one
     for every `keep_checkpoint_every_n_hours`. With `reshape` a variable may have another shape than what was saved; with
     `allow_empty` a saver without variables saves and restores nothing.
 
@@ -88,7 +95,7 @@ class Saver:
             self._take(global_variables())
 
     def _take(self, variables: Any) -> None:
-        self._pieces = _pieces(variables)
+        self._pieces = pieces_of(variables)
         if not self._pieces and not self._allow_empty:
             raise errors.InvalidArgumentError("Saver: there are 0 variables to save; make variables first or pass "
                                               "var_list (No variables to save)")
@@ -216,7 +223,7 @@ class Saver:
             raise errors.NotFoundError(f"checkpoint {found.path}: Key {piece.key} not found in checkpoint, which holds "
                                        f"{', '.join(map(repr, list(found.tensors)[:8]))}; ask for one of these")
         dtype, shape = found.tensors[piece.key]
-        wanted = variable.shape if piece.start is None else Shape(piece.whole)
+        wanted = Shape(tuple(piece.block.full_shape)) if piece.block else variable.shape
         same_size = self._reshape and wanted.known and wanted.num_elements() == math.prod(shape)
         if dtype != variable.dtype.name or not (same_size or wanted.compatible(Shape(shape))):
             raise errors.InvalidArgumentError(
@@ -225,45 +232,50 @@ class Saver:
                 "tensors to match.)")
 
 
-def _pieces(variables: Any) -> list[Piece]:
+def pieces_of(variables: Any) -> list[Piece]:
+    """What a saver of these variables writes: of a list of them, or of a dictionary by names in the checkpoint."""
     if isinstance(variables, Mapping):
         _check_twice(variables)
-        return [piece for key, value in variables.items() for piece in (
-            _parts(key, value, 0) if isinstance(value, (list, tuple)) else
-            _parts(key, list(value), value.axis) if isinstance(value, PartitionedVariable) else [Piece(key, value)])]
+        return [piece for key, value in variables.items()
+                for piece in ([Piece(key, value)] if isinstance(value, Variable) else _parts(key, list(value)))]
     found: dict[str, Variable] = {}
-    whole = [v for v in variables if isinstance(v, PartitionedVariable)]
-    for variable in (v for v in variables if not isinstance(v, PartitionedVariable)):
+    for variable in (part for v in variables for part in variable_parts(v)):
         if variable.op.name in found and found[variable.op.name] is not variable:
             raise errors.InvalidArgumentError(f"Saver: At least two variables have the same name: {variable.op.name}; pass a "
                                               "dictionary of distinct names")
         found[variable.op.name] = variable
-    return [Piece(key, variable) for key, variable in found.items()] + [
-        piece for one in whole for piece in _parts(one.name, list(one), one.axis)]
+    return [Piece(full_name(variable), variable, variable._get_save_slice_info()) for variable in found.values()]
 
 
 def _check_twice(variables: Mapping[str, Any]) -> None:
     """InvalidArgumentError for a variable under two names."""
     names: dict[str, str] = {}
     for key, value in variables.items():
-        for one in [value] if isinstance(value, Variable) else value:
+        for one in variable_parts(value):
             if names.setdefault(one.op.name, key) != key:
                 raise errors.InvalidArgumentError(f"Saver: The same saveable will be restored with two names: {one.op.name}, "
                                                   f"as {names[one.op.name]!r} and as {key!r}; give it one")
 
 
-def _parts(key: str, variables: Sequence[Variable], axis: int) -> list[Piece]:
-    """Variables that are one tensor, cut along an axis."""
+def _parts(key: str, variables: Sequence[Variable]) -> list[Piece]:
+    """Variables that are one tensor: parts that know where they stand, or cut along the first axis."""
+    told = [variable._get_save_slice_info() for variable in variables]
+    if all(told):
+        if len(names := {block.full_name for block in told if block}) > 1:
+            raise errors.InvalidArgumentError(f"Saver: {key!r} has parts of {' and '.join(sorted(names))}; parts of one tensor "
+                                              "are of one variable (Slices must all be from the same tensor)")
+        return [Piece(key, variable, block) for variable, block in zip(variables, told)]
+    if len(variables) == 1:
+        return [Piece(key, variables[0])]
     first, rank = variables[0].shape, variables[0].shape.rank or 0
     for variable in variables:
-        if not variable.shape.known or not rank or variable.shape.rank != rank or any(
-                variable.shape.static[i] != first.static[i] for i in range(rank) if i != axis):
+        if not variable.shape.known or not rank or variable.shape.rank != rank or variable.shape[1:] != first[1:]:
             raise errors.InvalidArgumentError(f"Saver: {key!r} has parts of shapes {first} and {variable.shape}; parts of one "
-                                              f"tensor have known shapes that differ in axis {axis} alone")
-    ends = list(itertools.accumulate(variable.shape.static[axis] for variable in variables))
-    whole = tuple(ends[-1] if i == axis else length for i, length in enumerate(first.static))
-    return [Piece(key, variable, tuple(end - variable.shape.static[axis] if i == axis else 0 for i in range(rank)), whole)
-            for variable, end in zip(variables, ends)]
+                                              "tensor have known shapes that differ in axis 0 alone")
+    ends = list(itertools.accumulate(variable.shape.static[0] for variable in variables))
+    whole, rest = (ends[-1], *first.static[1:]), (0,) * (rank - 1)
+    return [Piece(key, v, SaveSliceInfo(key, whole, (end - v.shape.static[0], *rest), v.shape.static))
+            for v, end in zip(variables, ends)]
 
 
 def absolute(base: Any) -> str:
