@@ -208,8 +208,9 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
     "more memory than there is": (
         lambda w: w.run(wb.reduce_sum(wb.fill([w.n, w.n], wb.constant(1.0, name="one"), name="huge")), {w.n: 2**30}),
         errors.ResourceExhaustedError,
-        "fill: Unable to allocate 4.00 EiB for an array with shape (1073741824, 1073741824) and data type float32; "
-        "make the tensor smaller" + PLACES.format(op="'huge'", inputs="stack:0 int32[2], one:0 float32[]")),
+        "fill: Unable to allocate 4.00 EiB for an array with shape (1073741824, 1073741824) and data type float32 "
+        "on /job:localhost/task:0/device:CPU:0; make the tensor smaller, or give its machine more memory"
+        + PLACES.format(op="'huge'", inputs="stack:0 int32[2], one:0 float32[]")),
     "no cluster": (
         lambda w: wb.Session("grpc://localhost:1"), errors.NotFoundError,
         "Session: target 'grpc://localhost:1' is not a cluster (No session factory registered for the given session options); "

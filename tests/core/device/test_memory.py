@@ -70,9 +70,9 @@ def test_a_step_of_training_that_does_not_fit_says_what_computing_again_can_save
 
 
 def test_memory_that_the_system_does_not_have():
-    memory = Memory("d")
-    with pytest.raises(errors.ResourceExhaustedError, match=f"plan 'p': {2 ** 60} bytes are needed but the system has no such "
-                       "memory; make batches or variables smaller"):
+    memory = Memory("/job:ps/task:0/device:CPU:0")
+    with pytest.raises(errors.ResourceExhaustedError, match=f"^plan 'p': {2 ** 60} bytes are needed but the system of "
+                       "/job:ps/task:0/device:CPU:0 has no such memory; make batches or variables smaller, or give it more"):
         Arena(2 ** 60, memory, lambda: "plan 'p'")
     assert memory.used == 0
 

@@ -196,8 +196,8 @@ class Tenant:
                                            "damaged")
             return mmap.mmap(memory.number, size)
         except OSError as problem:
-            raise errors.DataLossError(f"frame: shared memory cannot be mapped ({problem}); the stream is damaged, or memory "
-                                       "is short") from problem
+            raise errors.DataLossError(f"frame: {size} bytes of shared memory cannot be mapped ({problem}); the stream is "
+                                       "damaged, or memory is short: make tensors smaller") from problem
 
     def close(self) -> None:
         """Nothing more comes; memory that somebody still refers to stays for them."""

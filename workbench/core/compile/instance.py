@@ -44,8 +44,8 @@ class Arena:
         try:
             self.memory = aligned(nbytes)
         except MemoryError as error:
-            raise errors.ResourceExhaustedError(f"{what()}: {nbytes} bytes are needed but the system has no such memory; make "
-                                                "batches or variables smaller") from error
+            raise errors.ResourceExhaustedError(f"{what()}: {nbytes} bytes are needed but the system of {counted.device} has "
+                                                "no such memory; make batches or variables smaller, or give it more") from error
         if nbytes:
             counted.take(nbytes, what)
             weakref.finalize(self, counted.give, nbytes).atexit = False

@@ -365,7 +365,9 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
         text = error.message if explained_operation(error.message) else error.message + place
         made: BaseException = type(error)(text)
     elif isinstance(error, MemoryError):
-        made = errors.ResourceExhaustedError(f"{op.kind}: {error}; make the tensor smaller{place}")
+        where = f" on {op.device}" if op.device else ""
+        made = errors.ResourceExhaustedError(f"{op.kind}: {error}{where}; make the tensor smaller, or give its machine more "
+                                             f"memory{place}")
     else:
         made = errors.InvalidArgumentError(f"{op.kind}: {error}; check the values that reach it{place}")
     if isinstance(made, errors.Error):

@@ -1,0 +1,68 @@
+"""A server whose memory ends, as a real process: the step that wanted more fails and says what, where and how much."""
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.cluster.chief.cluster import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
+
+SERVER, WORKER = "/job:ps/task:0", "/job:worker/task:0"
+LARGE = 1 << 26      # elements: 256 MiB of float32
+ROOM = 96 << 20      # bytes that the server may have besides what it has
+
+
+@contextlib.contextmanager
+def short_of_memory(pid: int) -> Iterator[None]:
+    """The process gets so much more address space and no byte beyond."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+    before = resource.prlimit(pid, resource.RLIMIT_AS)
+    resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + ROOM, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_AS, before)
+
+
+def test_a_server_without_memory_fails_the_step_and_nothing_else(doomed):
+    """What a plan needs, what only the step knows, a tensor that comes: each is told, the cluster and its variables live on."""
+    rows, small = wb.placeholder("int32", []), wb.placeholder_with_default(np.float32([1]), [None])
+    with wb.device(SERVER):
+        kept = wb.Variable(np.zeros(3, np.float32), name="kept")
+        counted = kept.assign_add([1, 2, 3])
+        table = wb.Variable(lambda: wb.zeros([LARGE]), name="table", dtype="float32")
+        made = wb.fill([rows], 2.0, name="made")
+    with wb.device(WORKER):
+        sent = wb.tile(small, [rows], name="sent")
+    with wb.device(SERVER):
+        came = wb.reduce_sum(sent)
+    with Cluster(doomed, 1, 1) as cluster, wb.Session(cluster) as session:
+        def after(steps: int) -> None:
+            np.testing.assert_array_equal(session.run(counted), np.float32([1, 2, 3]) * steps)
+
+        session.run(kept.initializer)
+        assert session.run(came, {rows: 2}) == 2 and session.run(wb.size(made), {rows: 2}) == 2
+        after(1)
+        with short_of_memory(cluster.pids[SERVER]):
+            with pytest.raises(errors.ResourceExhaustedError, match=rf"table/\S+ of {4 * LARGE} bytes.* bytes are needed but "
+                               f"the system of {SERVER}/device:CPU:0 has no such memory; make batches or variables smaller"):
+                session.run(table.initializer)
+            after(2)
+            with pytest.raises(errors.ResourceExhaustedError, match=rf"^fill: Unable to allocate 256. MiB .*\({LARGE},\).* on "
+                               rf"{SERVER}/device:CPU:0; make the tensor smaller, or give its machine more memory\n.*'made'"):
+                session.run(wb.size(made), {rows: LARGE})
+            after(3)
+            with pytest.raises(errors.AbortedError, match="lost its connection to"):      # what came could not be taken in
+                session.run(came, {rows: LARGE})
+            after(4)
+        session.run(table.initializer)
+        assert session.run(came, {rows: LARGE}) == LARGE
+        after(5)
