@@ -161,7 +161,7 @@ def _front_end() -> Iterator[Finding]:
 
 def _data_folders() -> list[Path]:
     named = [Path(p) for p in os.environ.get("JUPYTER_PATH", "").split(os.pathsep) if p]
-    return [*named, Path(sys.prefix) / "share/jupyter", Path.home() / ".local/share/jupyter"]
+    return [*named, Path(sys.prefix) / "share/jupyter", Path(os.path.expanduser("~/.local/share/jupyter"))]
 
 
 def _version(package: str) -> str | None:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import workbench as wb
 from tests.interrupts import every_interrupt
 from workbench.core.kernels import cache as module
 from workbench.core.kernels.cache import ABANDONED, Cache, default_folder, packed, unpacked
+from workbench.settings import settings
 
 pytestmark = pytest.mark.once
 
@@ -166,3 +168,36 @@ def test_the_system_s_own_place(platform, variable, folder, monkeypatch, tmp_pat
     monkeypatch.setenv(variable or "HOME", str(tmp_path))
     monkeypatch.setattr(module.sys, "platform", platform)
     assert default_folder() == tmp_path / folder
+
+
+HOMELESS = """
+import logging, os, pwd, sys
+for name in ("HOME", "XDG_CACHE_HOME", "WB_CACHE"):
+    os.environ.pop(name, None)
+def unknown(user):
+    raise KeyError(user)
+pwd.getpwuid = unknown
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+import numpy as np
+import workbench as wb
+from workbench.core.kernels import llvm
+from workbench.core.kernels.cache import shared
+from workbench.settings import settings
+x = wb.placeholder("float32", [100, 784])
+y = wb.nn.softmax(wb.tanh(wb.matmul(x, wb.ones([784, 10]))) * 2.0 + 1.0)
+with wb.Session() as session:
+    session.run(y, {x: np.ones((100, 784), np.float32)})
+print(llvm.compiled > 0, shared(None, settings.cache_bytes).trouble(), *os.listdir("."))
+"""
+
+
+@pytest.mark.skipif("llvm" not in settings.libraries or sys.platform == "win32", reason="LLVM is off, or users have no numbers")
+def test_a_user_without_a_home_folder_has_compiled_kernels_and_no_cache(tmp_path):
+    """A container run with any number: no HOME, and no entry of the user."""
+    there = {**os.environ, "PYTHONPATH": str(Path(wb.__file__).parents[1])}
+    run = subprocess.run([sys.executable, "-c", HOMELESS], cwd=tmp_path, env=there, capture_output=True, text=True, timeout=120)
+    assert not run.returncode, run.stderr
+    first, second = run.stdout.splitlines()
+    assert first == ("kernel cache: ~ is not known: this user has no home folder; kernels that it cannot give are compiled in "
+                     "each process. Set WB_CACHE to a folder of your own, or WB_CACHE_BYTES=0")
+    assert second == "True is not known: this user has no home folder"

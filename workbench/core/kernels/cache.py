@@ -21,6 +21,8 @@ SUFFIX = ".kernel"
 _log = logging.getLogger(__name__)
 ABANDONED = 3600.0
 """Seconds after which a file that a killed process left half written is removed."""
+UNKNOWN = Path("~")
+"""The home folder of a user who has none."""
 
 
 class Entry(NamedTuple):
@@ -118,6 +120,8 @@ class Cache:
 
     def trouble(self) -> str:
         """Why the folder is not to be trusted or used; "" if it may be."""
+        if self.folder == UNKNOWN:
+            return "is not known: this user has no home folder"
         try:
             known = self.folder.stat()
         except OSError as error:
@@ -173,5 +177,11 @@ def default_folder() -> Path:
 
 @functools.cache
 def shared(folder: Path | None, limit: int) -> Cache:
-    """This process's cache in `folder`; None stands for the system's own place."""
-    return Cache(folder if folder is not None else default_folder(), limit)
+    """This process's cache in `folder`; None stands for the system's own place, which users without a home folder lack."""
+    try:
+        return Cache(folder if folder is not None else default_folder(), limit)
+    except RuntimeError:      # of Path.home: no HOME and no entry of the user, as in a container run with any number
+        cache = Cache(UNKNOWN, 0)
+        if limit > 0:
+            cache._say("folder", cache.trouble())
+        return cache
