@@ -4,19 +4,20 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.graph import get_default_graph
+from workbench.core.graph.graph import Graph, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.state.manifest import MANIFEST
 from workbench.core.state.shards import Part
 from workbench.formats import bundle
+from workbench.formats.graph_util import write_graph
 from workbench.formats.messages import message, parse_text
 from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
 from workbench.formats.scoped import UNBOUND
@@ -58,6 +59,7 @@ class Saver(native.Saver):
             options.update({key: getattr(saver_def, key) for key in ("max_to_keep", "keep_checkpoint_every_n_hours")})
         super().__init__(var_list, *args, **options)
         self._version, self._relative, self._formless = write_version, save_relative_paths, False
+        self._meta: tuple[int, Any] | None = None      # how many operations the graph had, and its meta graph
 
     @property
     def max_to_keep(self) -> int:
@@ -83,12 +85,8 @@ class Saver(native.Saver):
         the graph has no form in TensorFlow's; in TensorFlow's format the values pass through this process, read in one step."""
         if self._version is None and write_state and latest_filename in (None, "checkpoint"):
             base = super().save(sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
-            if base is not None and write_meta_graph and "://" not in base and not self._formless:
-                try:
-                    self._beside(sess, f"{base}.{meta_graph_suffix}")
-                except errors.UnimplementedError as error:
-                    self._formless = True      # which it stays: said once, not at each checkpoint
-                    _log.warning("Saver.save: no meta graph is written beside %s: %s", base, error.message)
+            if base is not None and write_meta_graph:
+                self._beside(sess.graph, base, meta_graph_suffix)
             return base
         step = self._step(sess, global_step)
         if not self._pieces:
@@ -103,15 +101,39 @@ class Saver(native.Saver):
         with self._lock:
             (bundle.write_old if self._version == V1 else bundle.write)(path, self._values(sess))
             if write_meta_graph:
-                self._beside(sess, f"{path}.{meta_graph_suffix}")
+                self._write_meta(sess.graph, f"{path}.{meta_graph_suffix}")
             if write_state:
                 self.keep(path)
                 update_checkpoint_state(str(Path(path).parent), path, self.last_checkpoints, latest_filename, self._relative)
         return path
 
-    def _beside(self, sess: Any, file: str) -> None:
-        with sess.graph.as_default():
-            self.export_meta_graph(file)
+    def describe(self, graph: Graph, path: str) -> None:
+        """Write the meta graph beside a checkpoint, in a local folder."""
+        self._beside(graph, path, "meta")
+
+    def write_graph(self, graph: Graph, folder: Any) -> None:
+        """Write the graph as text into a local folder: `graph.pbtxt`."""
+        self._attempt(os.fsdecode(folder), lambda: write_graph(graph, folder, "graph.pbtxt"))
+
+    def _beside(self, graph: Graph, path: str, suffix: str) -> None:
+        self._attempt(path, lambda: self._write_meta(graph, f"{path}.{suffix}"))
+
+    def _attempt(self, path: str, write: Callable[[], Any]) -> None:
+        """Write what the graph may have no form for."""
+        if "://" in path or self._formless:
+            return
+        try:
+            write()
+        except errors.UnimplementedError as error:
+            self._formless = True      # which it stays: said once, not at each checkpoint
+            _log.warning("Saver.save: no meta graph is written beside %s: %s", path, error.message)
+
+    def _write_meta(self, graph: Graph, file: str) -> None:
+        """Of a graph that did not grow the same one again: who trains for days writes it often."""
+        if self._meta is None or self._meta[0] != len(graph.operations):
+            with graph.as_default():
+                self._meta = len(graph.operations), self.export_meta_graph()
+        write_message(file, self._meta[1], as_text=False)
 
     def _values(self, sess: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}

@@ -63,6 +63,12 @@ def _dtype(dtype: Any, exact: bool) -> str:
     return f"tf.{dtype.name}" if exact else f"<dtype: {dtype.name!r}>"
 
 
+def _saver(*args: Any, **options: Any) -> Any:
+    from workbench.formats.saver import Saver  # protocol buffers are loaded when somebody saves
+
+    return Saver(*args, **options)
+
+
 class Graph(wb.Graph):
     """A graph that speaks TensorFlow's language: what a program may find by name has TensorFlow's name."""
 
@@ -81,7 +87,8 @@ class Graph(wb.Graph):
             op._set_device(DeviceSpec.from_string(asked))
 
     language = Language(names=OPERATIONS, results=_RESULTS, entries=_ENTRIES, below=True, type=_type, tensor=_tensor,
-                        operation=_operation, variable=_variable, shape=_shape, dtype=_dtype, variables_are_true=True)
+                        operation=_operation, variable=_variable, shape=_shape, dtype=_dtype, variables_are_true=True,
+                        saver=_saver)
 
 
 def begin() -> None:

@@ -28,7 +28,7 @@ from workbench.train.estimators.run_config import RunConfig
 from workbench.train.input.data import Dataset
 from workbench.train.optimizers.schedules import create_global_step
 from workbench.train.saving import summary
-from workbench.train.saving.saver import Saver, latest_checkpoint
+from workbench.train.saving.saver import default_saver, latest_checkpoint
 from workbench.train.sessions.evaluation import StopAfterNEvalsHook, evaluate_once
 from workbench.train.sessions.hooks import (
     CheckpointSaverHook,
@@ -145,8 +145,9 @@ class Estimator:
         found = [hook for hook in (*hooks, *spec.training_chief_hooks) if isinstance(hook, CheckpointSaverHook)]
         every, made = self.config, list[CheckpointSaverHook]()
         if not found and (every.save_checkpoints_secs or every.save_checkpoints_steps):
-            saver = spec.scaffold.saver or Saver(max_to_keep=every.keep_checkpoint_max,
-                                                 keep_checkpoint_every_n_hours=every.keep_checkpoint_every_n_hours or 10000)
+            saver = spec.scaffold.saver or default_saver(
+                max_to_keep=every.keep_checkpoint_max,
+                keep_checkpoint_every_n_hours=every.keep_checkpoint_every_n_hours or 10000)
             made = [CheckpointSaverHook(self.model_dir, every.save_checkpoints_secs, every.save_checkpoints_steps, saver)]
         if listeners and not (found or made):
             raise errors.InvalidArgumentError("Estimator.train: There should be a CheckpointSaverHook to use saving_listeners. "
@@ -227,7 +228,7 @@ class Estimator:
         path = self._checkpoint(path)
         session = Session(graph=graph, config=self._session_config)
         with graph.as_default():
-            saver, starts = Saver(), [global_variables_initializer(), local_initializer()]
+            saver, starts = default_saver(), [global_variables_initializer(), local_initializer()]
         session.run(starts)
         saver.restore(session, path)
         return session

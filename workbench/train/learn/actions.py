@@ -13,7 +13,7 @@ from workbench.nn.contrib.framework import get_graph_from_inputs
 from workbench.nn.variables import global_variables_initializer, local_variables_initializer
 from workbench.train.optimizers.schedules import assert_or_get_global_step
 from workbench.train.saving import summary
-from workbench.train.saving.saver import Saver, latest_checkpoint
+from workbench.train.saving.saver import default_saver, latest_checkpoint
 from workbench.train.sessions.coordinator import Coordinator, start_queue_runners
 from workbench.train.sessions.hooks import StopAtStepHook
 from workbench.train.sessions.hooks_more import NanTensorHook
@@ -53,7 +53,7 @@ def train(graph: Graph, output_dir: Any, train_op: Any, loss_op: Any, global_ste
         if steps is not None or max_steps is not None:
             hooks.append(StopAtStepHook(num_steps=steps, last_step=max_steps))
         scaffold = Scaffold(init_op=init_op, init_feed_dict=init_feed_dict, init_fn=init_fn,
-                            saver=Saver(max_to_keep=keep_checkpoint_max))
+                            saver=default_saver(max_to_keep=keep_checkpoint_max))
         with MonitoredTrainingSession(
                 supervisor_master, supervisor_is_chief, folder, scaffold, hooks,
                 save_checkpoint_secs=supervisor_save_model_secs, save_summaries_steps=supervisor_save_summaries_steps,
@@ -99,7 +99,7 @@ def _started(checkpoint_path: Any, master: str) -> Iterator[Session]:
     with Session(master) as session:
         session.run([global_variables_initializer(), local_variables_initializer()])
         if checkpoint_path:
-            Saver().restore(session, latest_checkpoint(str(checkpoint_path)) or str(checkpoint_path))
+            default_saver().restore(session, latest_checkpoint(str(checkpoint_path)) or str(checkpoint_path))
         coordinator = Coordinator()
         threads = start_queue_runners(session, coordinator)
         try:

@@ -16,7 +16,7 @@ from workbench.train.config import RunOptions
 from workbench.train.input.input_state import InputState
 from workbench.train.input.queues import WorkerPushes
 from workbench.train.saving.intervals import Interval
-from workbench.train.saving.saver import Saver, absolute
+from workbench.train.saving.saver import Saver, absolute, default_saver
 
 __all__ = ["Checkpointer"]
 
@@ -38,7 +38,7 @@ class Checkpointer:
     """
 
     def __init__(self, prefix: Any, saver: Saver | None = None, interval: Interval | None = None) -> None:
-        self.prefix, self.saver, self.interval = str(prefix), saver or Saver(), interval or Interval()
+        self.prefix, self.saver, self.interval = str(prefix), saver or default_saver(), interval or Interval()
         self._writer: threading.Thread | None = None
         self._problem: BaseException | None = None
         self._saving = threading.Lock()
@@ -47,7 +47,7 @@ class Checkpointer:
             self._build(scope)
 
     def _build(self, scope: str) -> None:
-        graph = root_graph()
+        self._graph = graph = root_graph()
         groups = self.saver.groups
         self._base = ops.placeholder("string", [])
         self._records: list[Tensor] = []
@@ -119,6 +119,7 @@ class Checkpointer:
             base = checkpoint.base_of(self.prefix, step)
             records = session.run(self._records, {self._base: absolute(base)})
             checkpoint.publish(base, step, [json.loads(record) for record in records], meta)
+            self.saver.describe(self._graph, str(base))
             self.saver.keep(str(base))
             self.interval.written(pause, time.perf_counter() - started)
         except BaseException as problem:

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.state import checkpoint
@@ -23,8 +23,8 @@ from workbench.nn.blocks import SaveSliceInfo, full_name
 from workbench.nn.partitions import variable_parts
 from workbench.nn.variables import Variable, global_variables, near
 
-__all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint",
-           "pieces_of"]
+__all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "default_saver", "get_checkpoint_state",
+           "latest_checkpoint", "pieces_of"]
 
 
 _KEPT = 5      # checkpoints in which what did not change is written once, where all are kept
@@ -182,6 +182,12 @@ class Saver:
     def _remove(self, path: str) -> None:
         checkpoint.remove(path)
 
+    def describe(self, graph: Graph, path: str) -> None:
+        """Write beside the checkpoint `path` what its readers want to find there besides: nothing."""
+
+    def write_graph(self, graph: Graph, folder: Any) -> None:
+        """Write into a folder of checkpoints what of `graph` its readers want to find there: nothing."""
+
     @property
     def last_checkpoints(self) -> list[str]:
         """The checkpoints that this saver may still remove, oldest first."""
@@ -230,6 +236,12 @@ class Saver:
                 f"Saver.restore: variable {variable.op.name!r} is {variable.dtype.name}{wanted} but the checkpoint "
                 f"{found.path} holds {dtype}{Shape(shape)}; build the model that was saved (Assign requires shapes of both "
                 "tensors to match.)")
+
+
+def default_saver(*args: Any, **options: Any) -> Saver:
+    """What saves where a program gives no saver: one of the default graph's language, or a Saver."""
+    made: Saver = (root_graph().language.saver or Saver)(*args, **options)
+    return made
 
 
 def pieces_of(variables: Any) -> list[Piece]:

@@ -12,7 +12,7 @@ from workbench.nn.scopes import get_variable
 from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.optimizers.schedules import get_global_step
 from workbench.train.saving import summary
-from workbench.train.saving.saver import Saver, latest_checkpoint
+from workbench.train.saving.saver import default_saver, latest_checkpoint
 from workbench.train.sessions.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from workbench.train.sessions.hooks_more import FeedFnHook, FinalOpsHook
 from workbench.train.sessions.managers import ChiefSessionCreator, MonitoredSession
@@ -138,7 +138,7 @@ def slim_evaluate_once(master: Any, checkpoint_path: str, logdir: Any, num_evals
                        summary_op_feed_dict: Any = None, variables_to_restore: Any = None, session_config: Any = None) -> Any:
     """evaluate_once of `num_evals` batches after `initial_op`, with summaries in `logdir`."""
     hooks = _slim_hooks(num_evals, (), logdir, summary_op, summary_op_feed_dict)
-    saver = None if variables_to_restore is None else Saver(variables_to_restore)
+    saver = None if variables_to_restore is None else default_saver(variables_to_restore)
     scaffold = Scaffold(init_op=initial_op, init_feed_dict=initial_op_feed_dict, saver=saver)
     return evaluate_once(checkpoint_path, master, scaffold, ops.no_op() if eval_op is None else eval_op, eval_op_feed_dict,
                          final_op, final_op_feed_dict, hooks, session_config)
@@ -152,7 +152,7 @@ def slim_evaluation_loop(master: Any, checkpoint_dir: Any, logdir: Any, num_eval
                          session_config: Any = None, timeout: float | None = None, hooks: Any = None) -> Any:
     """slim_evaluate_once of each new checkpoint, `max_number_of_evaluations` at most; what the last one gave."""
     every = _slim_hooks(num_evals, hooks or (), logdir, summary_op, summary_op_feed_dict)
-    saver = None if variables_to_restore is None else Saver(variables_to_restore)
+    saver = None if variables_to_restore is None else default_saver(variables_to_restore)
     scaffold = Scaffold(initial_op, initial_op_feed_dict, init_fn and (lambda _, session: init_fn(session)), saver=saver)
     return evaluate_repeatedly(checkpoint_dir, master, scaffold, ops.no_op() if eval_op is None else eval_op,
                                eval_op_feed_dict, final_op, final_op_feed_dict, eval_interval_secs, every, session_config,

@@ -157,6 +157,7 @@ class CheckpointSaverHook(_StepHook):
 
     def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
         step = self._now(session)
+        self.checkpoints.saver.write_graph(session.graph, self._folder)
         if latest_checkpoint(self._folder) is None:      # something to go on from when a task is lost
             self._saved = -1                             # also where one was begun, and its task was lost
             self._save(session, step)

@@ -14,7 +14,7 @@ from workbench.core.graph.graph import get_default_graph
 from workbench.core.run.session import Session
 from workbench.nn.variables import global_variables, report_uninitialized_variables
 from workbench.train.patience import wait_until
-from workbench.train.saving.saver import Saver, get_checkpoint_state
+from workbench.train.saving.saver import Saver, default_saver, get_checkpoint_state
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.hooks import SessionRunHook
 from workbench.train.sessions.monitored import LOSSES, MonitoredTrainingSession, Scaffold
@@ -87,7 +87,7 @@ class MonitoredSession(MonitoredTrainingSession):
             return
         if creator.restore_from is not None:
             saver = None if creator.scaffold is None else creator.scaffold.saver
-            creator.scaffold = Scaffold(saver=saver or Saver(), copy_from_scaffold=creator.scaffold)
+            creator.scaffold = Scaffold(saver=saver or default_saver(), copy_from_scaffold=creator.scaffold)
         super().__init__(creator.master or None, creator.is_chief, creator.checkpoint_dir, creator.scaffold,
                          list(hooks or ()), save_checkpoint_secs=None, config=creator.config,
                          stop_grace_period_secs=stop_grace_period_secs, restore_from=creator.restore_from)

@@ -17,7 +17,7 @@ from workbench.train.patience import wait_until
 from workbench.train.saving import summary
 from workbench.train.saving.checkpoints import Checkpointer
 from workbench.train.saving.intervals import Interval
-from workbench.train.saving.saver import Saver
+from workbench.train.saving.saver import default_saver
 from workbench.train.sessions.asked import add_feeds, checked, traced
 from workbench.train.sessions.coordinator import Coordinator, start_queue_runners
 from workbench.train.sessions.hooks import (
@@ -83,7 +83,7 @@ class MonitoredTrainingSession:
         self._scaffold = scaffold or Scaffold()
         has_state = bool(global_variables())
         self._saver = kept(self._scaffold.saver, "saver", GraphKeys.SAVERS) or (
-            Saver() if checkpoint_dir is not None and has_state else None)
+            default_saver() if checkpoint_dir is not None and has_state else None)
         if self._saver is not None:
             self._saver.build()
         self._service: CheckpointSaverHook | None = None

@@ -16,7 +16,7 @@ from workbench.nn.variables import (
     report_uninitialized_variables,
 )
 from workbench.train.saving import summary
-from workbench.train.saving.saver import Saver
+from workbench.train.saving.saver import Saver, default_saver
 
 __all__ = ["Scaffold", "kept", "local_init"]
 
@@ -49,7 +49,7 @@ class Scaffold:
                  lambda: report_uninitialized_variables(global_variables())),
                 ("local_init_op", GraphKeys.LOCAL_INIT_OP, local_initializer),
                 ("summary_op", GraphKeys.SUMMARY_OP, summary.merge_all),
-                ("saver", GraphKeys.SAVERS, lambda: Saver(allow_empty=True))):
+                ("saver", GraphKeys.SAVERS, lambda: default_saver(allow_empty=True))):
             if getattr(self, name) is None:
                 setattr(self, name, self.get_or_default(name, key, make))
         self.saver.build()      # type: ignore[union-attr]

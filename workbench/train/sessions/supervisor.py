@@ -23,7 +23,7 @@ from workbench.nn.variables import (
 from workbench.train.optimizers.schedules import get_global_step
 from workbench.train.patience import wait_until
 from workbench.train.saving import summary
-from workbench.train.saving.saver import Saver, latest_checkpoint
+from workbench.train.saving.saver import default_saver, latest_checkpoint
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.managers import SessionManager
 
@@ -112,7 +112,7 @@ class Supervisor:
             self.ready_for_local_init_op = _first(ready_for_local_init_op, GraphKeys.READY_FOR_LOCAL_INIT_OP, lambda: None)
             self.init_op = _first(init_op, GraphKeys.INIT_OP, global_variables_initializer)
             self.local_init_op = _first(local_init_op, GraphKeys.LOCAL_INIT_OP, local_initializer)
-            self.saver: Any = _first(saver, GraphKeys.SAVERS, lambda: Saver() if global_variables() else None)
+            self.saver: Any = _first(saver, GraphKeys.SAVERS, lambda: default_saver() if global_variables() else None)
             self.summary_op = _first(summary_op, GraphKeys.SUMMARY_OP, summary.merge_all)
             self.global_step = get_global_step() if global_step is _DEFAULT else global_step
             self._runners = get_collection(GraphKeys.QUEUE_RUNNERS)
@@ -138,6 +138,8 @@ class Supervisor:
             session = self.session_manager.prepare_session(
                 master, self.init_op, self.saver, self._logdir, config=config, init_feed_dict=self.init_feed_dict,
                 init_fn=self._init_fn)
+            if self.saver is not None and self._logdir is not None:
+                self.saver.write_graph(self.graph, self._logdir)
         else:
             session = self.session_manager.wait_for_session(master, config, max_wait_secs)
         if start_standard_services and self.is_chief:
