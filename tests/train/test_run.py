@@ -52,6 +52,18 @@ def test_a_run_that_was_ended_goes_on_bit_for_bit(tmp_path: Path, initializable:
     assert not np.array_equal(straight, np.ones((4, 2)))
 
 
+def test_training_ends_at_its_step_where_a_run_makes_several_updates(tmp_path: Path):
+    """It was learnt a run too late: what a run reads of the step may be from before its updates."""
+    step, value = train.get_or_create_global_step(), wb.Variable(0.0, name="value")
+    first = value.assign_add(1.0)
+    with wb.control_dependencies([first]):      # after what every run reads
+        updates = step.assign_add(5)
+    train.run(updates, steps=20, folder=tmp_path, save_steps=10)
+    with wb.Session() as session:
+        Saver([step, value]).restore(session, train.latest_checkpoint(tmp_path))
+        assert session.run([step, value]) == [20, 4.0]
+
+
 def test_input_belongs_to_steps(tmp_path: Path):
     x = wb.placeholder(wb.float32, [])
     total = wb.Variable(0.0, name="total")

@@ -1,15 +1,16 @@
 """Data-parallel replicas of a model: asynchronous, synchronous, with backups, of bounded staleness; one argument apart."""
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import resource
-from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.scopes import AUTO_REUSE, variable_scope
 from workbench.nn.variables import Variable, group, near, trainable_variables
@@ -157,19 +158,27 @@ def _own_pace_or_one_step(model: Callable[[], Tower], optimizer: Optimizer, work
                           global_step: Variable | None, consistent: bool) -> Replicas:
     towers, gradients, graph = [], [], root_graph()
     for number, worker in enumerate(workers):
-        with graph.device(spread.on(worker)), variable_scope("", reuse=AUTO_REUSE), graph.name_scope(f"worker_{number}"):
+        with _asking(spread.on(worker)), variable_scope("", reuse=AUTO_REUSE), graph.name_scope(f"worker_{number}"):
             tower = model()
             towers.append(tower)
             gradients.append(optimizer.compute_gradients(tower.loss))
     if mode == "async":
         steps, apply = [], _pushing(optimizer, global_step, consistent)
         for number, (worker, pairs) in enumerate(zip(workers, gradients)):
-            with graph.device(spread.on(worker)):      # a replica's step involves no other worker
+            with _asking(spread.on(worker)):           # a replica's step involves no other worker
                 steps.append(apply(pairs, number))
     else:
-        with graph.device(spread.on(workers[0])):
+        with _asking(spread.on(workers[0])):
             steps = [_sync(optimizer, gradients, global_step)]
     return Replicas(mode, towers, steps, trainable_variables(), global_step)
+
+
+@contextlib.contextmanager
+def _asking(device: Callable[[Operation], str]) -> Iterator[None]:
+    """What is made in it asks for `device`; in the body of a loop variables do too, which are made around it."""
+    root, here = root_graph(), get_default_graph()
+    with root.device(device), contextlib.nullcontext() if here is root else here.device(device):
+        yield
 
 
 def _check(mode: str, workers: Sequence[str], global_step: Variable | None, backups: Any, staleness: int,

@@ -1,6 +1,7 @@
 """Hooks around the steps of a monitored session: stop, save, log; what they need is fetched with the step itself."""
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,13 +76,22 @@ class _StepHook(SessionRunHook):
     """
 
     _step: Any = None
+    _read: int | None = None      # by the run before
+    _growth = 1                   # what one run added at most, so far
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         return None if self._step is None else SessionRunArgs(self._step)
 
     def _at_most(self, run_values: SessionRunValues) -> int:
-        """The global step after this step is this or less."""
-        return 0 if self._step is None else int(run_values.results) + 1
+        """The global step after this run is this or less. What a run adds, which may be many updates, is learnt from those
+        before; of the first nothing is known."""
+        if self._step is None:
+            return 0
+        before, self._read = self._read, int(run_values.results)
+        if before is None:
+            return sys.maxsize
+        self._growth = max(self._growth, self._read - before)
+        return self._read + self._growth
 
     def _now(self, session: Any) -> int:
         return 0 if self._step is None else int(session.run(self._step))

@@ -1,0 +1,71 @@
+"""Replicas whose workers go from turn to turn by themselves: the same training, what is told of it, what is refused."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.train.own_loops import own_loops
+from workbench.train.replicas import Tower, replicate
+
+pytestmark = pytest.mark.usefixtures("graph")
+WORKERS = ["/job:localhost/task:0"] * 2
+DATA = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
+
+
+def model() -> Tower:
+    x = wb.data.Dataset.from_tensor_slices(DATA).batch(7).repeat().make_one_shot_iterator().get_next()
+    w = wb.get_variable("w", [3, 1], initializer=wb.ones_initializer())
+    loss = wb.reduce_mean(wb.square(wb.matmul(x, w) - x[:, :1]))
+    return Tower(loss, [], {"rows": wb.shape(x)[0]})
+
+
+def trained(build, runs, **options):
+    """Parameters, step and last losses after so many runs of what `build` makes."""
+    with wb.Graph().as_default() as graph:
+        step = wb.train.get_or_create_global_step()
+        replicas = build(model, wb.train.MomentumOptimizer(0.1, 0.9), WORKERS, global_step=step, **options)
+        with wb.Session(graph=graph) as session:
+            session.run(wb.global_variables_initializer())
+            for _ in range(runs):
+                told = session.run([replicas.steps, [tower.loss for tower in replicas.towers]])[1]
+            return session.run(replicas.variables[0]).tobytes(), int(session.run(step)), [float(loss) for loss in told]
+
+
+def test_a_loop_of_synchronous_turns_has_the_bits_of_as_many_steps():
+    assert trained(own_loops, 3, mode="sync", turns=4) == trained(replicate, 12, mode="sync")
+
+
+def test_asynchronous_loops_of_workers_each_make_their_turns_and_learn():
+    _, step, losses = trained(own_loops, 3, turns=10)
+    assert step == 3 * 10 * len(WORKERS)
+    assert max(losses) < 0.2 < trained(own_loops, 1, turns=1)[2][0]
+
+
+def test_losses_and_metrics_are_those_of_the_last_turn_in_their_own_types():
+    turns = wb.placeholder(wb.int32, [])
+    replicas = own_loops(model, wb.train.GradientDescentOptimizer(0.0), WORKERS[:1], turns=turns)
+    tower, = replicas.towers
+    assert tower.loss.dtype == wb.float32 and tower.metrics["rows"].dtype == wb.int32 and not tower.feeds
+    assert tower.loss.op.name == "loop_0/loss"
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert session.run(tower.metrics["rows"], {turns: 8}) == 7
+        assert session.run(tower.metrics["rows"], {turns: 1}) == 4      # the ninth batch holds what is left of the data
+
+
+@pytest.mark.parametrize("mode", ["backup", "stale", "fast"])
+def test_modes_whose_workers_wait_for_other_steps_are_refused(mode):
+    with pytest.raises(errors.InvalidArgumentError, match=f"own_loops: mode is '{mode}', whose workers wait for other"):
+        own_loops(model, wb.train.GradientDescentOptimizer(0.1), WORKERS, mode=mode)
+
+
+def test_towers_that_are_fed_and_no_workers_are_refused():
+    def fed():
+        x = wb.placeholder(wb.float32, [2])
+        return Tower(wb.reduce_sum(x * wb.get_variable("v", [2])), [x])
+    with pytest.raises(errors.InvalidArgumentError, match=r"the model is to be fed .*, but nobody feeds a loop between its"):
+        own_loops(fed, wb.train.GradientDescentOptimizer(0.1), WORKERS)
+    with pytest.raises(errors.InvalidArgumentError, match="own_loops: there are 0 workers; pass at least one device"):
+        own_loops(model, wb.train.GradientDescentOptimizer(0.1), [])
