@@ -185,6 +185,22 @@ def test_variables_in_parts_go_on_in_other_parts(forth: bool, version: int, tmp_
                 np.testing.assert_allclose(outs(session, 3), wanted, 1e-5, 1e-6)
 
 
+@PAIRS
+def test_what_tables_hold_travels_in_checkpoints(forth: bool, tmp_path: Any) -> None:
+    def words(tf: Any) -> Any:
+        made = tf.contrib.lookup.MutableHashTable if tf is ours else tf.lookup.experimental.MutableHashTable
+        return made(tf.string, tf.int64, -1, name="words")
+    writer, reader = both(forth)
+    with quiet():
+        with writer.Graph().as_default(), writer.Session() as session:
+            session.run(words(writer).insert(writer.constant(["a", "b"]), writer.constant([5, 6], writer.int64)))
+            path = writer.train.Saver(write_version=2).save(session, str(tmp_path / "m"))
+        with reader.Graph().as_default(), reader.Session() as session:
+            table = words(reader)
+            reader.train.Saver().restore(session, path)
+            assert session.run(table.lookup(reader.constant(["b", "c", "a"]))).tolist() == [6, -1, 5]
+
+
 def steering(tf: Any) -> str:
     """A loop around a variable, a branch, and a loop whose variable grows."""
     x, n = tf.placeholder(tf.float32, [None, 3], name="x"), tf.placeholder(tf.int32, [], name="n")

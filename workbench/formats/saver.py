@@ -89,7 +89,7 @@ class Saver(native.Saver):
                 self._beside(sess.graph, base, meta_graph_suffix)
             return base
         step = self._step(sess, global_step)
-        if not self._pieces:
+        if self._nothing:
             return None
         path = os.fsdecode(save_path) if step is None else f"{os.fsdecode(save_path)}-{step:0{8 if self._pad else 1}d}"
         state = latest_filename or "checkpoint"
@@ -137,7 +137,8 @@ class Saver(native.Saver):
 
     def _values(self, sess: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        values = sess.run([piece.variable for piece in self._pieces])
+        values, objects = sess.run([[piece.variable for piece in self._pieces], self.object_tensors])
+        found.update(zip((spec.name for one in self._objects for spec in one.specs), objects))
         for piece, value in zip(self._pieces, values):
             value, block = np.asarray(value, piece.variable.dtype.numpy), piece.block
             if block is None:
@@ -155,7 +156,7 @@ class Saver(native.Saver):
 
     def restore(self, sess: Any, save_path: Any) -> None:
         """As train.Saver.restore, from checkpoints of either kind."""
-        if save_path is None or not bundle.is_tensorflow(save_path) or not self._pieces:
+        if save_path is None or not bundle.is_tensorflow(save_path) or self._nothing:
             super().restore(sess, save_path)
             return
         reader = bundle.open_checkpoint(save_path)
@@ -172,6 +173,8 @@ class Saver(native.Saver):
                     starts.append(variable.initializer)
             sess.run(starts, feeds)
             waiting = later
+        for one, (made, tensors) in zip(self._objects, self._imports):
+            sess.run(made, {tensor: reader.get_tensor(spec.name) for tensor, spec in zip(tensors, one.specs)})
 
     def _fitting(self, piece: Any, reader: bundle.Reader) -> Any:
         value, variable = reader.get_tensor(piece.key), piece.variable

@@ -72,6 +72,12 @@ def _snapshot(context, name):
     return context.container.get(name, Snapshot, lambda: Snapshot(name))
 
 
+@op("base[] *values? -> []", types="string any -> string", context=True, blocking=True, **STATE)
+def save_tensors(context, base, *values, names):
+    """Write tensors by name into a shard of the checkpoint at `base`, beside it; otherwise as `save`."""
+    _write(context, base, lambda check: write_shard(_text(base), list(zip(names, values)), check=check))
+
+
 @op("*handles[] -> []", types="resource -> string", context=True, blocking=True, **STATE)
 def take_snapshot(context, *handles, shared_name):
     """Pin the values that the variables have now, of one moment, for a `save` that runs later with this name of a snapshot.

@@ -87,6 +87,12 @@ def growing_table_insert(handle: GrowingTable, keys: Array, values: Array) -> No
     handle.insert(keys, values)
 
 
+@op("handle[] keys? values? ->", types="resource any any ->", **TABLE)
+def growing_table_import(handle: GrowingTable, keys: Array, values: Array) -> None:
+    """Hold these keys with their values, and no others."""
+    handle.replace(keys, values)
+
+
 def _all(inputs: Any, attrs: Any) -> list[Shape]:
     return [Shape([None]) + as_shape(attrs[name]) for name in ("key_shape", "value_shape")]
 

@@ -50,6 +50,12 @@ class GrowingTable:
         with self._lock:
             self._found.update((self._frozen(item), (item, part)) for item, part in zip(items, parts))
 
+    def replace(self, keys: Array, values: Array) -> None:
+        """Hold these keys and their values alone."""
+        with self._lock:
+            self._found.clear()
+        self.insert(keys, values)
+
     def export(self) -> tuple[Array, Array]:
         """All keys and their values, in the order in which they came."""
         with self._lock:

@@ -1,7 +1,7 @@
 """Tables that steps add to, and the older ways to make tables of words, as tf.contrib.lookup has them."""
 from __future__ import annotations
 
-import logging
+from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
@@ -10,13 +10,27 @@ from workbench.core.graph.dtype import as_dtype, string
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.nn import lookups
 from workbench.nn.lookups import FastHashSpec, HashTable, LookupInterface
+from workbench.nn.saveables import SaveableObject, SaveSpec
 from workbench.nn.variables import GraphKeys, add_to_collection
 
 __all__ = ["MutableDenseHashTable", "MutableHashTable", "index_table_from_tensor", "index_to_string",
            "index_to_string_table_from_tensor", "string_to_index", "string_to_index_table_from_file",
            "string_to_index_table_from_tensor"]
 
-_log = logging.getLogger("workbench")
+
+
+class _Saved(SaveableObject):
+    """A table in checkpoints: its keys and its values under its name, as TensorFlow's."""
+
+    def __init__(self, table: _Growing, name: str) -> None:
+        with table._beside():
+            keys, values = table.export()
+        super().__init__(table, [SaveSpec(keys, "", f"{name}-keys"), SaveSpec(values, "", f"{name}-values")], name)
+
+    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Operation:
+        with self.op._beside():
+            made: Operation = ops.growing_table_import(self.op.table_ref, *restored_tensors)
+        return made
 
 
 class _Growing(LookupInterface):
@@ -32,9 +46,10 @@ class _Growing(LookupInterface):
         super().__init__(key_dtype, value_dtype, self.table_ref.op.name.rpartition("/")[2])
         self.init = ops.no_op()
         if checkpoint:
-            _log.warning("%s: what is in %r is not saved in checkpoints; export it, and insert it again", type(self).__name__,
-                         self.name)
-            add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self)
+            add_to_collection(GraphKeys.SAVEABLE_OBJECTS, _Saved(self, name))
+
+    def _beside(self) -> Any:
+        return get_default_graph().colocate_with(self.table_ref.op)
 
     def size(self, name: str | None = None) -> Tensor:
         """How many keys it has: int64 scalar."""
@@ -42,7 +57,7 @@ class _Growing(LookupInterface):
         return made
 
     def _found(self, keys: Tensor, name: str | None) -> Tensor:
-        with get_default_graph().colocate_with(self.table_ref.op):
+        with self._beside():
             made: Tensor = ops.growing_table_find(
                 self.table_ref, keys, self.default_value, value_dtype=self.value_dtype, **self._shapes,
                 name=name or f"{self.name}_lookup_table_find")
@@ -56,7 +71,7 @@ class _Growing(LookupInterface):
                 wanted = self._types[f"{kind}_dtype"].name
                 raise errors.DtypeError(f"{self.name}: Invalid {kind} dtype, expected {wanted} but got {tensor.dtype.name}; "
                                         f"cast the {kind}s")
-        with get_default_graph().colocate_with(self.table_ref.op):
+        with self._beside():
             made: Operation = ops.growing_table_insert(self.table_ref, given["key"], given["value"],
                                                        name=name or f"{self.name}_lookup_table_insert")
         return made

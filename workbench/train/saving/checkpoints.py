@@ -90,9 +90,11 @@ class Checkpointer:
         started = time.perf_counter()
         with self._input.held(session):
             found = self._pin(session) if self._hold else session.run(self._pins)
+            objects = dict(zip(self.saver.object_tensors, session.run(self.saver.object_tensors)))
         pause = time.perf_counter() - started
         meta = {"positions": {device: json.loads(text) for device, text in found.items()}, "input over": self.input_over}
-        self._writer = threading.Thread(target=self._write, args=(session, step, meta, pause), name="workbench-checkpoint")
+        self._writer = threading.Thread(target=self._write, args=(session, step, meta, pause, objects),
+                                        name="workbench-checkpoint")
         self._writer.start()
 
     def _pin(self, session: Any) -> dict[str, Any]:
@@ -113,11 +115,13 @@ class Checkpointer:
                 session.run(self._forget if forget else self._release)
         raise AssertionError
 
-    def _write(self, session: Any, step: int, meta: dict[str, Any], pause: float) -> None:
+    def _write(self, session: Any, step: int, meta: dict[str, Any], pause: float, objects: dict[Tensor, Any]) -> None:
         started = time.perf_counter()
         try:
             base = checkpoint.base_of(self.prefix, step)
-            records = session.run(self._records, {self._base: absolute(base)})
+            path = absolute(base)
+            records = session.run(self._records, {self._base: path}) + session.run(
+                self.saver.object_records, {self.saver.path: path, **objects})
             checkpoint.publish(base, step, [json.loads(record) for record in records], meta)
             self.saver.describe(self._graph, str(base))
             self.saver.keep(str(base))

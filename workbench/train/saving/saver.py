@@ -21,7 +21,8 @@ from workbench.core.state import checkpoint
 from workbench.nn.arguments import refuse
 from workbench.nn.blocks import SaveSliceInfo, full_name
 from workbench.nn.partitions import variable_parts
-from workbench.nn.variables import Variable, global_variables, near
+from workbench.nn.saveables import SaveableObject
+from workbench.nn.variables import GraphKeys, Variable, get_collection, global_variables, near
 
 __all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "default_saver", "get_checkpoint_state",
            "latest_checkpoint", "pieces_of"]
@@ -58,7 +59,7 @@ class Piece:
 
 
 class Saver:
-    """Saves and restores `var_list` (default: all global variables).
+    """Saves and restores `var_list` (default: all global variables, and what is in the collection SAVEABLE_OBJECTS).
 
     A dictionary gives names in the checkpoint; a list of variables there is one tensor: the parts of a variable that was made
     in parts, else cut along its first axis. Parts without such a name stand in the checkpoint as blocks of the whole. A tensor
@@ -86,22 +87,28 @@ class Saver:
         self._lock = threading.Lock()
         self._next_forever = time.time() + self._hours * 3600
         self._pieces: list[Piece] = []
+        self._objects: list[SaveableObject] = []
         if not defer_build:
-            self._take(global_variables() if var_list is None else var_list)
+            self._take(_all_there_is() if var_list is None else var_list)
 
     def build(self) -> None:
         """Take all global variables there are now, where that was deferred; else there is nothing to do."""
         if not self._built:
-            self._take(global_variables())
+            self._take(_all_there_is())
 
     def _take(self, variables: Any) -> None:
+        self._objects, variables = _objects(variables)
         self._pieces = pieces_of(variables)
-        if not self._pieces and not self._allow_empty:
+        if self._nothing and not self._allow_empty:
             raise errors.InvalidArgumentError("Saver: there are 0 variables to save; make variables first or pass "
                                               "var_list (No variables to save)")
         with root_graph().name_scope(self._name):
             self._build()
         self._built = True
+
+    @property
+    def _nothing(self) -> bool:
+        return not self._pieces and not self._objects
 
     def _step(self, sess: Any, global_step: Any) -> int | None:
         """The number of `global_step`; FailedPreconditionError before `build` was called."""
@@ -127,20 +134,35 @@ class Saver:
 
     def _build(self) -> None:
         groups = self.groups
-        self._base = ops.placeholder("string", [])
+        self.path = ops.placeholder("string", [])
         self._records: list[Tensor] = []
         read: list[tuple[list[Piece], list[Tensor]]] = []
         for index, group in enumerate(groups.values()):
             with near(group[0].variable):
-                self._records.append(ops.save(self._base, [p.variable.handle for p in group], index=index, count=len(groups),
+                self._records.append(ops.save(self.path, [p.variable.handle for p in group], index=index, count=len(groups),
                                               parts=tuple(p.part for p in group)))
                 read.append((group, ops.restore(
-                    self._base, tensors=tuple(p.key for p in group), dtypes=tuple(p.variable.dtype for p in group),
+                    self.path, tensors=tuple(p.key for p in group), dtypes=tuple(p.variable.dtype for p in group),
                     shapes=tuple(p.variable.shape for p in group), starts=tuple(p.start for p in group),
                     reshape=self._reshape)))
+        self.object_records, self.object_tensors = list[Tensor](), list[Tensor]()
+        self._imports: list[Any] = []
+        found = [(one, self._build_object(one)) for one in self._objects]
         # nothing is assigned anywhere before everything was read and found whole
-        with root_graph().control_dependencies([values[0] for _, values in read]):
+        with root_graph().control_dependencies([values[0] for _, values in (*read, *found)]):
             self._assigns = [piece.variable.assign(value).op for group, values in read for piece, value in zip(group, values)]
+            held = [(one, [ops.identity(value) for value in values]) for one, values in found]
+        self._imports = [(one.restore(values, None), values) for one, values in held]      # which may be fed instead
+
+    def _build_object(self, one: SaveableObject) -> list[Tensor]:
+        """Make what writes an object; gives the tensors that are read back."""
+        tensors, names = [spec.tensor for spec in one.specs], tuple(spec.name for spec in one.specs)
+        with root_graph().colocate_with(tensors[0].op):
+            self.object_records.append(ops.save_tensors(self.path, tensors, names=names))
+            found: Any = ops.restore(self.path, tensors=names, dtypes=tuple(t.dtype for t in tensors),
+                                     shapes=tuple(t.shape for t in tensors))
+        self.object_tensors += tensors
+        return list(found)
 
     # saving
     def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
@@ -156,12 +178,12 @@ class Saver:
         _state_file("Saver.save", latest_filename)
         refuse("Saver.save", "the folder always says which checkpoint is newest", **{"write_state=False": not write_state})
         step = self._step(sess, global_step)
-        if not self._pieces:
+        if self._nothing:
             return None
         base = checkpoint.base_of(f"{os.fsdecode(save_path)}-{step:08d}", None) if self._pad and step is not None else (
             checkpoint.base_of(save_path, step))
         with self._lock:      # a supervisor's thread and the program itself may save the same step
-            records = sess.run(self._records, {self._base: absolute(base)})
+            records = sess.run(self._records + self.object_records, {self.path: absolute(base)})
             checkpoint.publish(base, step, [json.loads(record) for record in records])
             self.keep(str(base))
         return str(base)
@@ -212,7 +234,7 @@ class Saver:
         and InvalidArgumentError (other dtype or shape); then no variable has changed.
         """
         self._step(sess, None)
-        if not self._pieces:
+        if self._nothing:
             return
         if save_path is None:
             raise errors.InvalidArgumentError("Saver.restore: the path is None; latest_checkpoint() found none, so "
@@ -220,14 +242,14 @@ class Saver:
         found = checkpoint.contents(save_path)
         for piece in self._pieces:
             self._check(piece, found)
-        sess.run(self._assigns, {self._base: absolute(found.path)})
+        for spec in (spec for one in self._objects for spec in one.specs):
+            _check_there(spec.name, found)
+        sess.run(self._assigns + [made for made, _ in self._imports], {self.path: absolute(found.path)})
 
     def _check(self, piece: Piece, found: checkpoint.Contents) -> None:
         """Whether the checkpoint holds what the variable takes: errors before anything runs."""
         variable = piece.variable
-        if piece.key not in found.tensors:
-            raise errors.NotFoundError(f"checkpoint {found.path}: Key {piece.key} not found in checkpoint, which holds "
-                                       f"{', '.join(map(repr, list(found.tensors)[:8]))}; ask for one of these")
+        _check_there(piece.key, found)
         dtype, shape = found.tensors[piece.key]
         wanted = Shape(tuple(piece.block.full_shape)) if piece.block else variable.shape
         same_size = self._reshape and wanted.known and wanted.num_elements() == math.prod(shape)
@@ -242,6 +264,30 @@ def default_saver(*args: Any, **options: Any) -> Saver:
     """What saves where a program gives no saver: one of the default graph's language, or a Saver."""
     made: Saver = (root_graph().language.saver or Saver)(*args, **options)
     return made
+
+
+def _check_there(key: str, found: checkpoint.Contents) -> None:
+    if key not in found.tensors:
+        raise errors.NotFoundError(f"checkpoint {found.path}: Key {key} not found in checkpoint, which holds "
+                                   f"{', '.join(map(repr, list(found.tensors)[:8]))}; ask for one of these")
+
+
+def _all_there_is() -> list[Any]:
+    return [*global_variables(), *get_collection(GraphKeys.SAVEABLE_OBJECTS)]
+
+
+def _objects(variables: Any) -> tuple[list[SaveableObject], Any]:
+    """The objects among what is to be saved, and the variables."""
+    values = variables.values() if isinstance(variables, Mapping) else list(variables)
+    found = [one for one in values if isinstance(one, SaveableObject)]
+    names = [spec.name for one in found for spec in one.specs]
+    for name in names:
+        if names.count(name) > 1:
+            raise errors.InvalidArgumentError(f"Saver: At least two variables have the same name: {name}; give each table a "
+                                              "name of its own")
+    rest = {key: one for key, one in variables.items() if one not in found} if isinstance(variables, Mapping) else [
+        one for one in values if not isinstance(one, SaveableObject)]
+    return found, rest
 
 
 def pieces_of(variables: Any) -> list[Piece]:
