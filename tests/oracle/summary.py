@@ -83,13 +83,13 @@ def sizes() -> dict[str, int]:
     return {path.name: count(importlib.import_module(f"tests.oracle.{path.stem}")) for path in sorted(FOLDER.glob("test_*.py"))}
 
 
-def commit() -> str:
-    """The commit that ran; this page itself is written afterwards."""
+def tree() -> str:
+    """What ran, by its content: commits are put together and written anew, and this page is written afterwards."""
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=FOLDER, capture_output=True, text=True, check=True).stdout.strip()
     try:
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/docs/oracle.md")
-        return git("rev-parse", "--short=10", "HEAD") + (" with changes" if changed else "")
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/workbench")
+        return git("rev-parse", "--short=10", "HEAD:workbench") + (" with changes" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
@@ -104,8 +104,8 @@ def page(counts: Mapping[str, Counter[str]]) -> str | None:
         return None
     peers = ", ".join(f"{name} {version(package)}" for name, package in (
         ("TensorFlow", "tensorflow-cpu"), ("PyTorch", "torch"), ("JAX", "jax"), ("NumPy", "numpy")))
-    lines = [HEAD, f"Last run: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, commit {commit()}, Python "
-             f"{platform.python_version()}, {peers}.", ""]
+    lines = [HEAD, f"Last run: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, package {tree()} (`git rev-parse "
+             f"HEAD:workbench`), Python {platform.python_version()}, {peers}.", ""]
     lines += ["| family | " + " | ".join(KINDS) + " |", "|---|" + "---|" * len(KINDS)]
     lines += [row(f"{family(FOLDER / name)} (`{name}`)", found) for name, found in sorted(counts.items())]
     lines.append(row("all", sum(counts.values(), Counter())))
