@@ -42,7 +42,7 @@ def test_a_run_that_is_ended_early_says_how_far_it_came():
 
 
 @pytest.mark.parametrize("mode, options", [("async", {}), ("sync", {}), ("backup", {"backups": 1}),
-                                           ("backup", {"backups": "auto"}), ("stale", {"staleness": 1})])
+                                           ("backup", {"backups": "auto"}), ("stale", {"staleness": 1}), ("mirror", {})])
 def test_replicas_of_every_kind_are_trained_to_the_last_update(mode, options):
     """Three workers, twice in a row: nobody is left waiting when the last update is made."""
     with wb.Graph().as_default():

@@ -38,7 +38,7 @@ def test_averages_are_named_after_their_variables(graph: wb.Graph) -> None:
 
 
 @pytest.mark.parametrize(("options", "text"), [
-    ({"mode": "fast"}, "mode 'fast' is unknown; use one of async, sync, backup, stale"),
+    ({"mode": "fast"}, "mode 'fast' is unknown; use one of async, sync, backup, stale, mirror"),
     ({"mode": "sync", "backups": 1}, "backups is 1 but mode is 'sync'; use mode 'backup'"),
     ({"mode": "async", "staleness": 2}, "staleness is 2 but mode is 'async'; use mode 'stale'"),
     ({"mode": "backup", "backups": 3}, "3 of 3 workers are backups; one must count"),
@@ -228,18 +228,19 @@ def some_steps(session: wb.Session, replicas: Replicas) -> int:
 
 
 def test_the_mode_changes_while_training():
-    """Async, sync, with a backup, bounded staleness, and the two that wait once more: one model in one graph, trained on."""
+    """Async, sync, with a backup, bounded staleness, mirrored, and back to those that wait: one model in one graph."""
     step = wb.train.get_or_create_global_step()
     optimizer = wb.train.MomentumOptimizer(1.0, MOMENTUM)
 
     def of(mode: str, **options: Any) -> Replicas:
         return replicate(model, optimizer, WORKERS, mode=mode, global_step=step, **options)
-    modes = {"async": of("async"), "sync": of("sync"), "backup": of("backup", backups=1), "stale": of("stale", staleness=1)}
+    modes = {"async": of("async"), "sync": of("sync"), "backup": of("backup", backups=1), "stale": of("stale", staleness=1),
+             "mirror": of("mirror")}
     (w,), slot = wb.trainable_variables(), optimizer.get_slot(wb.trainable_variables()[0], "momentum")
     updates = 0
     with wb.Session() as session:
         session.run([wb.global_variables_initializer(), wb.local_variables_initializer()])
-        for mode in ("async", "sync", "backup", "stale", "backup", "async", "stale"):
+        for mode in ("async", "sync", "backup", "stale", "mirror", "backup", "async", "mirror", "stale"):
             replicas = modes[mode]
             replicas.start(session)
             updates += some_steps(session, replicas)

@@ -59,10 +59,11 @@ def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1
           learning_rate: float = 0.1, seed: int = 0, checkpoint_dir: str | None = None) -> Iterator[Progress]:
     """Train on `data` (train/test parts with images, one-hot or class labels, next_batch) and yield Progress records.
 
-    `cluster` is a `wb.Cluster` or None for this process. `steps` counts updates of the parameters. Closing the iterator
-    ends training cleanly. Series "loss" and "accuracy" go to the journal for every view.
+    `cluster` is a `wb.Cluster` or None for this process; mode "mirror" leaves its servers alone. `steps` counts updates of
+    the parameters. Closing the iterator ends training cleanly. Series "loss" and "accuracy" go to the journal for every view.
     """
     workers, servers = _tasks(cluster)
+    servers = [] if mode == "mirror" else servers
     graph = Graph()
     graph.seed = seed
     with graph.as_default():
@@ -119,7 +120,7 @@ class _Run:
         self._at = ("", "")        # task and operation where a loss was no number
 
     def progress(self, checkpoint_dir: str | None) -> Iterator[Progress]:
-        count = 1 if self.replicas.mode == "sync" else len(self.replicas.towers)
+        count = len(self.replicas.steps)
         self._begin()
         threads = [threading.Thread(target=self._work, args=(i,), name=f"wb-replica-{i}", daemon=True)
                    for i in range(count)]
@@ -226,7 +227,7 @@ class _Run:
             return self._claimed <= self.steps
 
     def _step(self, number: int) -> None:
-        towers = self.replicas.towers if self.replicas.mode == "sync" else [self.replicas.towers[number]]
+        towers = self.replicas.towers if len(self.replicas.steps) == 1 else [self.replicas.towers[number]]
         feed: dict[Any, Any] = {}
         for tower in towers:
             with self._data_lock:

@@ -1,4 +1,4 @@
-"""Data-parallel replicas of a model: asynchronous, synchronous, with backups, of bounded staleness; one argument apart."""
+"""Data-parallel replicas of a model: asynchronous, synchronous, with backups, stale, mirrored; one argument apart."""
 from __future__ import annotations
 
 import contextlib
@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.build import IndexedSlices
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.scopes import AUTO_REUSE, variable_scope
 from workbench.nn.variables import Variable, group, near, trainable_variables
 from workbench.train.input.queues import WorkerClocks, WorkerPushes
+from workbench.train.mirrors import Mirrors, begin_mirrors, mean_of, mean_of_all
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.stragglers import choose_backups
@@ -23,7 +24,7 @@ from workbench.train.sync import SyncReplicasOptimizer
 __all__ = ["MODES", "Replicas", "Tower", "replicate"]
 
 Apply = Callable[[Any, int], Operation]
-MODES = ("async", "sync", "backup", "stale")
+MODES = ("async", "sync", "backup", "stale", "mirror")
 
 
 @dataclass
@@ -37,11 +38,12 @@ class Tower:
 
 @dataclass
 class Replicas:
-    """The built replicas. Sync: run `steps[0]`, feeding all towers. Else: run `steps[i]` for worker i, at its own pace.
+    """The built replicas. Sync and mirror: run `steps[0]`, feeding all towers. Else: run `steps[i]` for worker i, at its own
+    pace.
 
-    In the modes "backup" and "stale" call `start` first, `leave` for a worker that goes, and `finish` at the end: then a
-    step that waits for others ends, with OutOfRangeError where its gradient counts no more. To change the mode while training,
-    end the workers' loops, `finish` these replicas and `start` the others, which were built in the same graph.
+    In the modes "backup", "stale" and "mirror" call `start` first, `leave` for a worker that goes, and `finish` at the end:
+    then a step that waits for others ends, with OutOfRangeError where its gradient counts no more. To change the mode while
+    training, end the workers' loops, `finish` these replicas and `start` the others, which were built in the same graph.
     """
 
     mode: str
@@ -50,7 +52,8 @@ class Replicas:
     variables: list[Variable]
     global_step: Variable | None = None
     _optimizer: SyncReplicasOptimizer | None = None
-    _init: Operation | None = None
+    begin: Operation | None = None
+    """What `start` runs; in mode "mirror" all that it does, so that `wb.train.run` does it by `init=[replicas.begin]`."""
     _end: Operation | None = None
     _leaves: list[Operation] = field(default_factory=list)
     _gone: set[int] = field(default_factory=set)
@@ -63,8 +66,8 @@ class Replicas:
         """The variables have their values: begin, or begin anew after they were restored or another mode has trained."""
         if self._applying is not None:
             self.finish(session)
-        if self._init is not None:
-            session.run(self._init)
+        if self.begin is not None:
+            session.run(self.begin)
         if self._optimizer is not None:
             self._gone.clear()
             self._optimizer.begin_membership()
@@ -134,7 +137,10 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     timing, and applies them once. In mode "backup" the gradients of the first n - `backups` workers of each step count
     (SyncReplicasOptimizer); `backups="auto"` begins with none and lets `adapt` choose. In mode "stale" a worker applies its
     own gradients, but begins no step that is more than `staleness` steps ahead of the slowest worker's (Ho et al. 2013).
-    `global_step` counts the updates.
+    In mode "mirror" each worker has copies of all variables that `model` trains, and their slots, so that no server is in the
+    way: one step feeds all towers, their mean gradients go around the ring of workers (all_sum), and each worker applies them
+    to its own copies, which stay the same bits. Those of the first worker are the variables that other modes and checkpoints
+    know. `global_step` counts the updates.
 
     With `consistent`, checkpoints of asynchronous replicas hold of each update all or nothing, on all servers: a push asks
     the server of `global_step`, which it needs, before it updates anything. Those of the other modes do without asking.
@@ -143,8 +149,10 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     training changes its mode by running the other steps. Raises InvalidArgumentError for another mode, no workers, or
     numbers that do not fit the mode.
     """
-    _check(mode, workers, global_step, backups, staleness, consistent)
+    _check(mode, workers, servers, global_step, backups, staleness, consistent)
     spread = _Spread(servers)
+    if mode == "mirror":
+        return _mirror(model, optimizer, list(workers), global_step)
     if mode in ("backup", "stale"):
         with variable_scope("", reuse=AUTO_REUSE):
             apply = _pushing(optimizer, global_step, consistent)
@@ -181,12 +189,15 @@ def _asking(device: Callable[[Operation], str]) -> Iterator[None]:
         yield
 
 
-def _check(mode: str, workers: Sequence[str], global_step: Variable | None, backups: Any, staleness: int,
-           consistent: bool) -> None:
+def _check(mode: str, workers: Sequence[str], servers: Sequence[str], global_step: Variable | None, backups: Any,
+           staleness: int, consistent: bool) -> None:
     if mode not in MODES:
         raise errors.InvalidArgumentError(f"replicate: mode {mode!r} is unknown; use one of {', '.join(MODES)}")
     if not workers:
         raise errors.InvalidArgumentError("replicate: there are 0 workers; pass at least one device")
+    if mode == "mirror" and servers:
+        raise errors.InvalidArgumentError(f"replicate: mode 'mirror' has no servers but {len(servers)} are passed; leave them "
+                                          "out")
     for name, number, owner, more in (("backups", backups, "backup", ', or "auto"'), ("staleness", staleness, "stale", "")):
         if number and mode != owner:
             raise errors.InvalidArgumentError(f"replicate: {name} is {number!r} but mode is {mode!r}; use mode {owner!r}")
@@ -241,7 +252,28 @@ def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str],
     with near(global_step):
         end = clocks.close()
         begin = group(*admits, name="begin")
-    return Replicas("stale", towers, steps, trainable_variables(), global_step, _init=begin, _end=end, _leaves=leaves)
+    return Replicas("stale", towers, steps, trainable_variables(), global_step, begin=begin, _end=end, _leaves=leaves)
+
+
+def _mirror(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], global_step: Variable | None) -> Replicas:
+    graph, all_mirrors, towers, gradients = root_graph(), [], [], []
+    for number, worker in enumerate(workers):
+        mirrors = Mirrors(number)
+        with (graph.device(_Spread(()).on(worker)), graph.name_scope(f"worker_{number}"),
+              variable_scope("", reuse=AUTO_REUSE, custom_getter=mirrors.get if number else None)):
+            tower = model()
+            own = [mirrors.of.get(variable, variable) for variable in trainable_variables()]
+            gradients.append(optimizer.compute_gradients(tower.loss, own))
+        all_mirrors.append(mirrors)
+        towers.append(tower)
+    updates: dict[Variable, Any] = {}
+    for column in zip(*gradients):
+        if any(gradient is not None for gradient, _ in column):
+            for mean, (_, variable) in zip(mean_of_all(column, workers), column):
+                updates.setdefault(variable, mean)      # one that the model does not get by name is the same for all
+    step = optimizer.apply_gradients([(mean, variable) for variable, mean in updates.items()], global_step, name="apply")
+    return Replicas("mirror", towers, [step], trainable_variables(), global_step,
+                    begin=begin_mirrors(all_mirrors, optimizer))
 
 
 def _pushing(optimizer: Optimizer, global_step: Variable | None, consistent: bool) -> Apply:
@@ -270,16 +302,5 @@ def _sync(optimizer: Optimizer, gradients: Sequence[Any], global_step: Variable 
         parts = [g for g, _ in column if g is not None]
         if parts:
             with near(variable), root_graph().name_scope(f"average/{variable.op.name}"):
-                averaged.append((_mean(parts, len(gradients)), variable))
+                averaged.append((mean_of(parts, len(gradients)), variable))
     return optimizer.apply_gradients(averaged, global_step, name="apply")
-
-
-def _mean(parts: list[Any], count: int) -> Any:
-    scale = 1.0 / count
-    if all(isinstance(p, IndexedSlices) for p in parts):
-        return IndexedSlices(ops.multiply(ops.concat([p.values for p in parts], axis=0), scale),
-                             ops.concat([p.indices for p in parts], axis=0), parts[0].dense_shape)
-    total = ops.add_n([convert(p) for p in parts])
-    return total if count == 1 else ops.multiply(total, scale)
-
-
