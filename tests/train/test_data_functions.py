@@ -168,6 +168,11 @@ def test_lengths_find_their_buckets():
     rows = Dataset.from_tensor_slices(np.array([1, 5, 2, 6, 1], np.int64)).map(lambda n: wb.fill([n], n))
     found = drain(rows.apply(contrib_data.bucket_by_sequence_length(lambda row: wb.size(row), [3], [2, 2])))
     assert found == [[[1, 0], [2, 2]], [[5, 5, 5, 5, 5, 0], [6, 6, 6, 6, 6, 6]], [[1]]]
+    whole = contrib_data.bucket_by_sequence_length(lambda row: wb.size(row), [3, 7], [2, 2, 2], pad_to_bucket_boundary=True)
+    assert drain(rows.apply(whole)) == [[[1, 0], [2, 2]], [[5] * 5 + [0], [6] * 6], [[1, 0]]]
+    short = contrib_data.bucket_by_sequence_length(lambda row: wb.size(row), [3, 6], [2, 2, 2], pad_to_bucket_boundary=True)
+    with pytest.raises(errors.InvalidArgumentError, match=r"length < max\(bucket_boundaries\), which is 6"):
+        drain(rows.apply(short))
     with pytest.raises(errors.InvalidArgumentError, match="they are 1 and 1"):
         contrib_data.bucket_by_sequence_length(lambda row: 1, [3], [2])
 

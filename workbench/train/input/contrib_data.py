@@ -7,12 +7,11 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.graph import Tensor
-from workbench.core.graph.shape import Shape
-from workbench.nn.arguments import refuse
+from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.shape import Shape, as_shape
 from workbench.train.input.data import Dataset
 from workbench.train.input.data_iterators import resolved
-from workbench.train.input.data_structures import Part, components, converted, flatten, pack, parts_of, tensors
+from workbench.train.input.data_structures import Part, components, converted, flatten, leaves, pack, parts_of, tensors
 
 __all__ = ["Counter", "batch_and_drop_remainder", "bucket_by_sequence_length", "enumerate_dataset", "group_by_window",
            "ignore_errors", "map_and_batch", "padded_batch_and_drop_remainder", "parallel_interleave", "scan",
@@ -149,24 +148,36 @@ def bucket_by_sequence_length(element_length_func: Callable[..., Any], bucket_bo
                               pad_to_bucket_boundary: bool = False) -> Transformation:
     """Padded batches of elements of similar length: one bucket below each boundary and one above, each with its batch size.
 
+    Open lengths are filled up to the longest of the batch, or with `pad_to_bucket_boundary` to one less than the boundary, so
+    that there are few shapes; an element that is as long as the last boundary is an InvalidArgumentError in the step then.
     ValueError (InvalidArgumentError) unless there is one batch size more than boundaries.
     """
     if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
         raise errors.InvalidArgumentError("bucket_by_sequence_length: len(bucket_batch_sizes) must equal "
                                           f"len(bucket_boundaries) + 1; they are {len(bucket_batch_sizes)} and "
                                           f"{len(bucket_boundaries)}")
-    refuse("bucket_by_sequence_length", "pad by padded_shapes", pad_to_bucket_boundary=pad_to_bucket_boundary or None)
-    sizes = [int(size) for size in bucket_batch_sizes]
+    sizes, boundaries = [int(size) for size in bucket_batch_sizes], [int(boundary) for boundary in bucket_boundaries]
 
     def key_of(*element: Any) -> Tensor:
         length = ops.cast(convert(element_length_func(*element)), "int64")
-        return ops.reduce_sum(ops.cast(ops.greater_equal(length, ops.constant(list(bucket_boundaries), "int64")), "int64"))
+        return ops.reduce_sum(ops.cast(ops.greater_equal(length, ops.constant(boundaries, "int64")), "int64"))
 
     def size_of(key: Tensor) -> Tensor:
         return ops.gather(ops.constant(sizes, "int64"), key)
 
+    def bounded(key: Tensor, shape: Any) -> Tensor:
+        there = ops.Assert(ops.less(key, len(boundaries)), ["bucket_by_sequence_length: When pad_to_bucket_boundary=True, "
+                           f"elements must have length < max(bucket_boundaries), which is {boundaries[-1]}; filter them"])
+        with get_default_graph().control_dependencies([there]):
+            end = ops.gather(ops.constant(boundaries, "int64"), key) - 1
+        return ops.stack([end if length is None or length == -1 else ops.constant(length, "int64") for length in shape])
+
     def bucketed(dataset: Dataset) -> Dataset:
         shapes = dataset.output_shapes if padded_shapes is None else padded_shapes
-        return dataset.apply(group_by_window(
-            key_of, lambda key, window: window.padded_batch(size_of(key), shapes, padding_values), window_size_func=size_of))
+
+        def batched(key: Tensor, window: Dataset) -> Dataset:
+            wanted = shapes if not pad_to_bucket_boundary else pack(
+                dataset._parts, [bounded(key, as_shape(shape).as_list()) for shape in leaves(dataset._parts, shapes)])
+            return window.padded_batch(size_of(key), wanted, padding_values)
+        return dataset.apply(group_by_window(key_of, batched, window_size_func=size_of))
     return bucketed
