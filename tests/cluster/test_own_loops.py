@@ -1,15 +1,19 @@
 """Workers that go from turn to turn by themselves on a cluster: who says what meanwhile, whose data they read, what ends it."""
 from __future__ import annotations
 
+import threading
+
 import dask.array as da
 import numpy as np
 import pytest
 
 import workbench as wb
 from tests.cluster.conftest import kill, start
+from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.wire import messages as m
+from workbench.core.run.gate import gate
 from workbench.train.own_loops import own_loops
 from workbench.train.replicas import Tower
 
@@ -75,6 +79,31 @@ def test_each_loop_reads_the_rows_beside_its_worker(client, mode):
             assert int(session.run(step)) == (PARTITIONS if mode == "async" else PARTITIONS // 2)
         mine = cluster._place._rows[0].shares
         assert [int(row) for row in last] == [(mine[task][-1] + 1) * EACH - 1 for task in WORKERS]
+
+
+def test_loops_under_way_can_be_watched_and_a_stop_ends_them(client):
+    with Cluster(client, 1, 2) as cluster, wb.Graph().as_default():
+        replicas, step = build(wb.from_dask(cluster, numbers()), 1_000_000)
+        ended: list[BaseException] = []
+        with wb.Session(cluster) as session:
+            session.run(wb.global_variables_initializer())
+
+            def train():
+                try:
+                    session.run(replicas.steps)
+                except errors.Error as error:
+                    ended.append(error)
+            loops = threading.Thread(target=train)
+            loops.start()
+            try:
+                eventually(lambda: int(session.run(step)) >= 20, 60)
+            finally:
+                gate.stop()
+                loops.join(60)
+                gate.resume()
+            assert isinstance(ended[0], errors.CancelledError) and "stopped by the user" in ended[0].message
+            done = int(session.run(step))
+            assert int(session.run(step)) == done >= 20      # nothing goes on
 
 
 def test_what_fails_in_a_loop_ends_all_of_them_and_says_where_and_why(client):

@@ -109,7 +109,25 @@ def test_partitions_are_shuffled_in_each_repetition_and_every_row_comes_once(cli
     assert sorted(orders[0][:4] + orders[1][:4]) == list(range(PARTITIONS))
 
 
-def test_bags_and_frames_give_elements_by_their_structure(client, cluster):
+class Frame:
+    """What is used of a dataframe of dask, with partitions of which the same is used as of pandas': their columns."""
+
+    groupby = head = merge = mean = None
+    columns, dtypes = ["name", "age"], {"name": "string", "age": np.dtype("int64")}
+
+    def to_delayed(self):
+        return [dask.delayed({"name": np.array([f"row {n}"], object), "age": np.array([n])}) for n in range(4)]
+
+
+def test_frames_give_rows_by_the_names_of_their_columns(client, cluster):
+    rows = wb.from_dask(cluster, (Frame(), da.arange(4, chunks=1)))
+    session, made = on_each(cluster, lambda: rows.make_one_shot_iterator().get_next())
+    found = [row for one in made for row in read(session, one)]
+    assert sorted((int(row["age"]), row["name"], int(label)) for row, label in found) == [
+        (n, f"row {n}".encode(), n) for n in range(4)]
+
+
+def test_bags_give_elements_as_they_are_described(client, cluster):
     bag = db.from_sequence([{"n": number, "text": f"row {number}"} for number in range(6)], npartitions=3)
     rows = wb.from_dask(cluster, bag, {"n": wb.int32, "text": wb.string}, {"n": [], "text": []})
     session, made = on_each(cluster, lambda: rows.make_one_shot_iterator().get_next())

@@ -70,6 +70,18 @@ def test_the_user_hears_of_a_failure_when_the_step_is_over_everywhere():
     assert isinstance(scene.error, errors.OutOfRangeError) and scene.tracker.pending == {}
 
 
+def test_a_stop_of_the_user_ends_steps_in_flight_everywhere():
+    scene = Scene()
+    thread = scene.begin()
+    scene.tracker.cancel()
+    for task in (A, B):
+        assert scene.arrived.acquire(timeout=60)
+        assert scene.sent(task) == ["RunStep", "Abort"]
+        scene.wires[task].arrive(m.Ended(), 1)
+    thread.join(60)
+    assert isinstance(scene.error, errors.CancelledError) and "stopped by the user" in scene.error.message
+
+
 def test_an_answer_on_its_way_counts_as_the_end():
     scene = Scene()
     thread = scene.begin()

@@ -16,6 +16,7 @@ from workbench.cluster.chief.steps import PendingStep, Tries, deferred_interrupt
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import renumbered
+from workbench.core.run.gate import gate
 from workbench.core.trace import Journal
 from workbench.viz.palette import short_task
 
@@ -53,6 +54,7 @@ class Tracker:
         self._retried: dict[int, None] = {}                     # steps that may be tried again, by their first number
         self._trying = threading.local()
         self.mourners: list[Callable[[str], None]] = []         # who wants to hear of lost tasks
+        gate.member(self)
         self._journal = journal
         self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
         self._numbers = itertools.count(1)
@@ -146,7 +148,7 @@ class Tracker:
                 self._blame_late(pending, members, limit or 0.0)
             pending.wait_for_cause(_CAUSE_SECONDS)
             if pending.error is not None:
-                raise pending.error
+                raise gate.ended(pending.error)
             return pending.results
         except BaseException as stopped:
             with deferred_interrupt():
@@ -310,6 +312,11 @@ class Tracker:
                 pending.over_at(task)
         self.session = session
         self._orders.clear()
+
+    def cancel(self) -> None:
+        """The user stopped what this process runs: steps in flight end with CancelledError."""
+        for pending in list(self.pending.values()):
+            pending.fail(errors.CancelledError(f"step {pending.step}: stopped by the user; run again to go on"))
 
     def close(self) -> None:
         """No step begins any more; those in flight end with CancelledError."""
