@@ -63,6 +63,7 @@ NEEDS_SHAPES = {
     "bias_add in front-rank": "its second gradient puts axes behind the bias, as many as the images have",
     **dict.fromkeys((f"{name}-rank" for name in ("tensordot", "tensordot of all", "outer product")), PAIRS),
     **dict.fromkeys(("batch_gather-rank", "argsort-rank", "reduce_join-rank"), LAST),
+    **dict.fromkeys(("signal.frame False-rank", "signal.frame True-rank", "signal.overlap_and_add-rank"), LAST),
 }
 """Row and mode -> why we ask for a shape that TensorFlow does not need: the error says so."""
 

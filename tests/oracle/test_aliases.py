@@ -42,6 +42,28 @@ ROWS.row("linalg.band_part", lambda tf, x: tf.linalg.band_part(x, 1, 0), SQUARE)
 ROWS.row("linalg.set_diag", lambda tf, x, d: tf.linalg.set_diag(x, d), SQUARE, reals(2, 3))
 
 
+def signals(tf: Any) -> Any:
+    """The module, which TensorFlow took out of contrib later."""
+    return tf.signal if hasattr(tf, "signal") else tf.contrib.signal
+
+
+SOUNDS, HEARD = reals(2, 41), ("known", "dims", "float32")
+for _pad in (False, True):
+    ROWS.row(f"signal.frame {_pad}", lambda tf, x, p=_pad: [
+        signals(tf).frame(x, 9, 4, p, 0.5), signals(tf).frame(x, 2, 1, p, axis=0)], SOUNDS, modes=HEARD)
+    ROWS.row(f"signal.stft {_pad}", lambda tf, x, p=_pad: tf.abs(signals(tf).stft(x, 12, 5, pad_end=p)), SOUNDS, order=1,
+             modes=("float32",), tolerance=1e-4)
+ROWS.row("signal.overlap_and_add", lambda tf, x: signals(tf).overlap_and_add(x, 2), reals(2, 4, 5), modes=HEARD)
+ROWS.row("signal.inverse_stft", lambda tf, x: signals(tf).inverse_stft(signals(tf).stft(x, 8, 2), 8, 2, window_fn=signals(
+    tf).inverse_stft_window_fn(2)), SOUNDS, order=1, modes=("float32",), tolerance=1e-4)
+ROWS.row("signal windows", lambda tf: [made(n, periodic=p) for made in (
+    signals(tf).hann_window, signals(tf).hamming_window) for n in (1, 5, 6) for p in (True, False)], order=0, modes=SINGLE)
+ROWS.row("signal.linear_to_mel_weight_matrix", lambda tf: [signals(tf).linear_to_mel_weight_matrix(
+    *options) for options in ((), (5, 33, 16000, 0, 7000))], order=0, modes=SINGLE)
+ROWS.row("signal.mfccs_from_log_mel_spectrograms", lambda tf, x: signals(tf).mfccs_from_log_mel_spectrograms(x), reals(3, 7),
+         order=1, modes=SINGLE)
+
+
 def operated(make: Any) -> Any:
     """What a linear operator made of x does, with a right side."""
     def program(tf: Any, x: Any, side: Any) -> Any:

@@ -20,6 +20,7 @@ from workbench.nn.contrib import metrics as contrib_metrics
 from workbench.nn.contrib import metrics_more as contrib_metrics_more
 from workbench.nn.contrib import more as contrib_more
 from workbench.nn.contrib import nn as contrib_nn
+from workbench.nn.contrib import signal as contrib_signal
 from workbench.nn.contrib import utils as contrib_utils
 from workbench.nn.recurrent import (
     attention,
@@ -163,7 +164,7 @@ contrib = Namespace(
                       sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**names_of(all_reduce)),
     crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data, contrib_data_more)),
-    opt=Namespace(**names_of(contrib_optimizers)),
+    opt=Namespace(**names_of(contrib_optimizers)), signal=Namespace(**names_of(contrib_signal)),
     util=Namespace(constant_value=graphs.constant_value, make_ndarray=graphs.make_ndarray,
                    make_tensor_proto=graphs.make_tensor_proto),
     training=Namespace(**{name: value for name, value in names_of(contrib_training, hyperparameters, evaluation).items()

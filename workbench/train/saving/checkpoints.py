@@ -90,7 +90,8 @@ class Checkpointer:
         started = time.perf_counter()
         with self._input.held(session):
             found = self._pin(session) if self._hold else session.run(self._pins)
-            objects = dict(zip(self.saver.object_tensors, session.run(self.saver.object_tensors)))
+            wanted = self.saver.object_tensors
+            objects = dict(zip(wanted, session.run(wanted))) if wanted else {}
         pause = time.perf_counter() - started
         meta = {"positions": {device: json.loads(text) for device, text in found.items()}, "input over": self.input_over}
         self._writer = threading.Thread(target=self._write, args=(session, step, meta, pause, objects),
@@ -119,9 +120,9 @@ class Checkpointer:
         started = time.perf_counter()
         try:
             base = checkpoint.base_of(self.prefix, step)
-            path = absolute(base)
-            records = session.run(self._records, {self._base: path}) + session.run(
-                self.saver.object_records, {self.saver.path: path, **objects})
+            records = session.run(self._records, {self._base: absolute(base)})
+            if objects:
+                records += session.run(self.saver.object_records, {self.saver.path: absolute(base), **objects})
             checkpoint.publish(base, step, [json.loads(record) for record in records], meta)
             self.saver.describe(self._graph, str(base))
             self.saver.keep(str(base))
