@@ -120,6 +120,7 @@ LAYERS = (
     ("values of checkpoints", "formats.restoring"),
     ("saved models", "formats.saved_model"),
     ("exported models", "formats.exporting"),
+    ("models as functions", "formats.predictor"),
     ("frozen graphs", "formats.freezing"),
     ("formats", "formats"),
     ("accounts of a run", "viz.accounting viz.ledger viz.names viz.stretches viz.waiting viz.window viz.verdict viz.books "

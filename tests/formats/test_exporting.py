@@ -236,3 +236,25 @@ def test_several_outputs_need_a_default():
     outputs = {name: EXPORT.PredictOutput(NUMBERS()) for name in "ab"}
     with pytest.raises(ValueError, match="none of them is specified as the default"):
         signatures(WORDS(), outputs)
+
+
+def test_models_answer_as_functions(tmp_path):
+    predictor = tf.contrib.predictor
+    made = classifier(tmp_path / "model").train(inputs(None), steps=20)
+    receive = EXPORT.build_parsing_serving_input_receiver_fn(SPEC)
+    folder, rows = made.export_savedmodel(str(tmp_path / "served"), receive).decode(), examples(X[:5])
+    wanted = [row["probabilities"] for row in made.predict(tf.estimator.inputs.numpy_input_fn({"x": X[:5]}, shuffle=False))]
+    for ask_it in (predictor.from_saved_model(folder), predictor.from_estimator(made, receive)):
+        with ask_it.session:
+            np.testing.assert_allclose(ask_it({"inputs": rows})["scores"], wanted, rtol=1e-5)
+            assert set(ask_it.feed_tensors) == {"inputs"} and ask_it.graph.get_collection("variables")
+            with pytest.raises(ValueError, match=r"Got unexpected keys in input_dict: \{'x'\}"):
+                ask_it({"x": rows})
+    with predictor.from_saved_model(folder, "predict").session as session:
+        assert len(session.graph.get_collection("variables")) > 4
+    with pytest.raises(ValueError, match=r'Got signature_def_key "other". Available signatures are \['):
+        predictor.from_saved_model(folder, "other")
+    with pytest.raises(ValueError, match="at most one of signature_def_key OR signature_def"):
+        predictor.from_saved_model(folder, "other", object())
+    with pytest.raises(KeyError, match=r"output_key must be one of .*; got other"):
+        predictor.from_estimator(made, receive, "other")

@@ -7,7 +7,7 @@ from typing import Any
 import workbench as wb
 from workbench import nn, train
 from workbench.core.graph.build import ops
-from workbench.formats import messages, restoring, saver
+from workbench.formats import messages, predictor, restoring, saver
 from workbench.nn import arg_scope, initializers, layers, lookups, losses, metrics, nest, sparse_lookups
 from workbench.nn.contrib import fields as contrib_fields
 from workbench.nn.contrib import framework as contrib_framework
@@ -164,7 +164,8 @@ contrib = Namespace(
                       sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**names_of(all_reduce)),
     crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data, contrib_data_more)),
-    opt=Namespace(**names_of(contrib_optimizers)), signal=Namespace(**names_of(contrib_signal)),
+    opt=Namespace(**names_of(contrib_optimizers)), predictor=Namespace(**names_of(predictor)),
+    signal=Namespace(**names_of(contrib_signal)),
     util=Namespace(constant_value=graphs.constant_value, make_ndarray=graphs.make_ndarray,
                    make_tensor_proto=graphs.make_tensor_proto),
     training=Namespace(**{name: value for name, value in names_of(contrib_training, hyperparameters, evaluation).items()
