@@ -68,6 +68,7 @@ case("complex", RE, IM, value=lambda a, b: a + 1j * b, order=0, **WIDE)
 for _name, _function in (("real", np.real), ("imag", np.imag), ("angle", np.angle), ("abs", np.abs), ("complex_abs", np.abs)):
     case(_name, RE, IM, value=_made(_function), label="complex", **WIDE,
          call=lambda a, b, n=_name: getattr(ops, n)(ops.complex(a, b)))
+case("sign", RE + 1j * IM, value=lambda z: z / abs(z), label="complex", order=0, **WIDE)      # slopes are 0, as TensorFlow's
 case("conj", RE, IM, value=lambda a, b: [a, -b], call=lambda a, b: _apart(ops.conj(ops.complex(a, b))), **WIDE)
 for _name, _function in {"real": lambda x: x, "imag": lambda x: 0 * x, "conj": lambda x: x,
                          "angle": lambda x: np.where(x < 0, np.pi, 0)}.items():

@@ -105,6 +105,33 @@ def test_several_inputs_and_outputs_with_a_shared_layer():
     assert model.output_shape == [(None, 2), (None, 2)]
 
 
+def test_a_clone_has_weights_of_its_own_and_may_begin_with_other_tensors():
+    class Own(layers.Layer):
+        def call(self, inputs):
+            return inputs * 3.0
+
+    a, b = layers.Input((4,), name="a"), layers.Input((4,), name="b")
+    shared = layers.Dense(4, name="shared")
+    model = models.Model([a, b], layers.add([shared(a), Own(name="own")(shared(b))]))
+    x, y = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("f")
+    clone = models.clone_model(model)
+    assert [layer.name for layer in clone.layers] == [layer.name for layer in model.layers]
+    assert not set(clone.weights) & set(model.weights)
+    clone.set_weights(model.get_weights())
+    assert np.array_equal(clone.predict([x, y]), model.predict([x, y]))
+    given = wb.constant(x), layers.Input((4,), name="c")
+    other = models.clone_model(model, list(given))
+    other.set_weights(model.get_weights())
+    assert other.inputs[1] is given[1]
+    chain = models.Sequential([layers.Dense(2, input_shape=(4,)), layers.Dropout(0.5)])
+    for made in (models.clone_model(chain), models.clone_model(chain, layers.Input((4,)))):
+        made.set_weights(chain.get_weights())
+        assert np.array_equal(made.predict(x), chain.predict(x)) and made.weights[0] is not chain.weights[0]
+    for wrong, options in ((3, {}), (chain, {"input_tensors": [a, b]}), (chain, {"input_tensors": shared(a)})):
+        with pytest.raises(ValueError, match="clone_model: "):
+            models.clone_model(wrong, **options)
+
+
 def test_the_summary_is_a_table():
     lines = []
     classifier().summary(print_fn=lines.append)
@@ -129,6 +156,8 @@ def test_a_description_makes_the_like_and_runs_no_code():
         models.model_from_json(by_function.to_json())
     found = models.model_from_json(by_function.to_json(), {"negative": wb.negative})
     assert np.array_equal(found.predict(x), -x)
+    twin = models.clone_model(by_function)
+    assert np.array_equal(twin.predict(x), -x)
     told = utils.serialize_keras_object(layers.Dense(3))
     assert utils.deserialize_keras_object(told, {"Dense": layers.Dense}).units == 3
 

@@ -33,9 +33,9 @@ def _(node, dy):
     return ops.multiply(dy, ops.sign(node.inputs[0]))
 
 
-@op(UNARY, types=REAL, elementwise="1 if x > 0 else (-1 if x < 0 else x)", ufunc=np.sign)
+@op(UNARY, types=NUMBER, elementwise="1 if x > 0 else (-1 if x < 0 else x)", ufunc=np.sign)
 def sign(x):
-    """-1, 0 or 1; its gradient is 0 everywhere."""
+    """-1, 0 or 1, of complex numbers x / |x| or 0; its gradient is 0 everywhere."""
     return np.sign(x)
 
 

@@ -211,7 +211,8 @@ class Lambda(Layer):
 
     def _like(self) -> Layer:
         """The same function as another layer."""
-        return Lambda(self.function, self.output_shape_given, self.mask, self.arguments, dtype=self.dtype)
+        return Lambda(self.function, self.output_shape_given, self.mask, self.arguments, dtype=self.dtype, name=self.name,
+                      batch_input_shape=self._given_shape)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Lambda:

@@ -16,7 +16,7 @@ from workbench.train.keras.registry import custom_object_scope
 from workbench.train.keras.saving import save_model
 from workbench.train.keras.training import Model
 
-__all__ = ["Model", "Sequential", "load_model", "model_from_config", "model_from_json", "model_from_yaml",
+__all__ = ["Model", "Sequential", "clone_model", "load_model", "model_from_config", "model_from_json", "model_from_yaml",
            "save_model"]
 
 
@@ -103,6 +103,29 @@ class Sequential(Model):
 
 
 LAYERS.names |= {"Model": Model, "Sequential": Sequential}
+
+
+def clone_model(model: Any, input_tensors: Any = None) -> Any:
+    """The same layers again, with weights of their own, connected as in `model`; `input_tensors` stand for its inputs.
+
+    InvalidArgumentErrors (ValueErrors) for what is no model, for several inputs of a Sequential, and for one of those that
+    comes from another layer than an Input.
+    """
+    if not isinstance(model, Network):
+        raise errors.InvalidArgumentError(f"clone_model: Expected `model` argument to be a `Model` instance, got {model!r}")
+    wanted = [] if input_tensors is None else as_list(input_tensors)
+    given: list[Any] = [x if hasattr(x, "_keras_history") else Input(
+        tensor=x, name=f"input_wrapper_for_{old._keras_history.layer.name}") for x, old in zip(wanted, model.inputs)]
+    if isinstance(model, Sequential):
+        first = [x._keras_history.layer for x in given]
+        if len(wanted) > 1 or not all(isinstance(layer, InputLayer) for layer in first):
+            raise errors.InvalidArgumentError("clone_model: To clone a `Sequential` model, we expect at most one tensor in "
+                                              "`input_tensors`, of an `InputLayer`; use Model(inputs, outputs)")
+        return Sequential(first + [layer._like() for layer in (model.layers if first else model._chain)], name=model.name)
+    config = model.get_config()
+    places = dict(zip([tuple(x) for x in config["input_layers"]], given))
+    made = {layer.name: layer._like() for layer in model.layers if (layer.name, 0, 0) not in places}
+    return type(model)._wired(config, made, places)
 
 
 def model_from_config(config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Any:

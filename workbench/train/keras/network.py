@@ -122,9 +122,14 @@ class Network(Layer):
         made = {layer["name"]: layers.deserialize({
             "class_name": layer["class_name"], "config": {**layer["config"], "name": layer["name"]}}, custom_objects)
             for layer in config["layers"]}
-        tensors: dict[tuple[str, int, int], Tensor] = {}
+        return cls._wired(config, made, {})
+
+    @classmethod
+    def _wired(cls, config: Mapping[str, Any], made: Mapping[str, Layer], given: Mapping[Any, Tensor]) -> Any:
+        """The model of layers by name, connected as get_config says; `given` are inputs by layer, call and place."""
+        tensors = dict(given)
         waiting = [(layer["name"], number, node) for layer in config["layers"]
-                   for number, node in enumerate(layer["inbound_nodes"] or [None])]
+                   for number, node in enumerate(layer["inbound_nodes"] or [None]) if (layer["name"], number, 0) not in given]
         while waiting:
             ready = [one for one in waiting if all(tuple(x[:3]) in tensors for x in one[2] or ())]
             if not ready:
