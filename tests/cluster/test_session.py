@@ -271,3 +271,26 @@ def test_numbers_travel_in_half_the_bytes_within_their_bound(cluster):
     np.testing.assert_allclose(found, exact, rtol=2.0 ** -8)
     assert not np.array_equal(found[:1000], exact[:1000]) and numbers.tolist() == [0, 1, 2, 3, 4] and not zeros.any()
     np.testing.assert_allclose(ended, [1, -2, 3, 0.5], rtol=2.0 ** -8)
+
+
+def inexact(target: Any, server: str, worker: str) -> list[np.ndarray]:
+    """Infinities, NaN and numbers too small: computed on a worker, held on a server, and fed; the caller wants none of them."""
+    with wb.Graph().as_default(), np.errstate(all="raise"):
+        x = wb.placeholder("float32", [None])
+        with wb.device(server):
+            total = wb.Variable(np.float32([3e38, 1e-38, 0]), name="total")
+            update = total.assign_add(total.value() * 1e20)
+        with wb.device(worker):
+            fetches = [x / wb.zeros_like(x), wb.log(x), wb.exp(100 * x), x * 1e-30 * 1e-30, wb.nn.softmax(1000 * x),
+                       wb.cast(x * 1e30, "float16"), wb.foldl(lambda a, b: a * b * 1e30, x)]
+        with wb.Session(target) as session:
+            session.run(total.initializer)
+            return [*session.run(fetches, {x: [-1.0, 0.0, 1e-30]}), session.run(update), session.run(x, {x: [1e300, 1e-300]})]
+
+
+def test_what_numpy_raises_for_the_caller_changes_no_step(cluster):
+    """These are values, whatever `np.errstate` the caller is in; on tasks, which know nothing of it, as here."""
+    far, near = inexact(cluster, SERVERS[0], WORKERS[0]), inexact(None, "/cpu:0", "/cpu:0")
+    for there, here in zip(far, near, strict=True):
+        np.testing.assert_array_equal(there, here)
+    assert np.isinf(near[0]).any() and np.isnan(near[1]).any() and near[-1].tolist() == [np.inf, 0.0]

@@ -110,3 +110,13 @@ def test_types_equal_what_they_are_made_from() -> None:
 def test_more_properties() -> None:
     assert types.complex64.real_dtype is types.float32 and types.int8.real_dtype is types.int8
     assert types.uint8.is_unsigned and not types.int8.is_unsigned and types.bool_.is_bool and not types.uint8.is_bool
+
+
+@pytest.mark.parametrize("value", [1e-300, [1e300, 1.0], np.float64(1e-300), np.float64([1e300, np.nan])])
+@pytest.mark.parametrize("dtype", [None, "float16", "float32", "float64"])
+def test_what_numpy_raises_for_the_caller_changes_no_constant(value: Any, dtype: str | None):
+    wanted = None if dtype is None else as_dtype(dtype)
+    with np.errstate(all="ignore"):
+        expected = to_array(value, wanted)
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(to_array(value, wanted), expected)

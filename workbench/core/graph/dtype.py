@@ -278,7 +278,7 @@ def _checked_cast(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: 
 
 
 def _in_range(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: str) -> np.ndarray[Any, Any]:
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         cast = array.astype(dtype.numpy)
     if dtype.kind in ("int", "quantized") and array.size and not np.array_equal(cast, array):
         raise errors.DtypeError(f"{where}: {_shorten(value)} does not fit {dtype.name} "
@@ -290,7 +290,8 @@ def _default_width(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, A
     if isinstance(value, (np.ndarray, np.generic)):
         return array
     if array.dtype == np.float64:
-        return array.astype(np.float32)
+        with np.errstate(all="ignore"):
+            return array.astype(np.float32)
     if array.dtype == np.int64 and (array.size == 0 or (abs(array) < 2**31).all()):
         return array.astype(np.int32)
     return array
