@@ -102,6 +102,34 @@ def test_the_first_graph_brings_the_variables_and_no_other_does(tmp_path, graph)
     assert tf.contrib.saved_model.reader.get_saved_model_tag_sets(str(tmp_path / "model")) == [["a"], ["b", "c"]]
 
 
+def test_the_graphs_of_a_model_restore_what_the_saver_that_is_given_saves(tmp_path, graph):
+    kept, _ = tf.Variable(1.0, name="kept"), tf.Variable(2.0, name="left")
+    made, saver = builder(tmp_path), tf.train.Saver({"own": kept})
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        made.add_meta_graph_and_variables(session, ["a"], saver=saver)
+        made.add_meta_graph(["b"], saver=saver)
+        made.save()
+    for proto in tf.contrib.saved_model.reader.read_saved_model(str(tmp_path / "model")).meta_graphs:
+        [names] = [node for node in proto.graph_def.node if node.name == "save/tensor_names"]
+        assert list(names.attr["value"].tensor.string_val) == [b"own"]
+
+
+def test_what_is_loaded_takes_the_arguments_of_import_meta_graph_and_no_others(tmp_path, graph):
+    with tf.device("/cpu:0"):
+        tf.Variable(1.0, name="v")
+    made = builder(tmp_path)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        made.add_meta_graph_and_variables(session, ["a"])
+        made.save()
+    with tf.Session(graph=tf.Graph()) as session:
+        tf.saved_model.loader.load(session, ["a"], str(tmp_path / "model"), clear_devices=True)
+        assert session.run("v:0") == 1 and not session.graph.get_operation_by_name("v").device
+        with pytest.raises(TypeError, match="reshape"):
+            tf.saved_model.loader.load(session, ["a"], str(tmp_path / "model"), reshape=True)
+
+
 def test_only_one_operation_runs_first(tmp_path, graph):
     made, op = builder(tmp_path), tf.no_op()
     with tf.Session() as session:

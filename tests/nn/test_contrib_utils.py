@@ -36,6 +36,9 @@ def test_dimensions_and_numbers():
 
 def test_branches_are_chosen_while_building_where_that_is_known():
     assert utils.smart_cond(wb.constant(True), lambda: "yes", lambda: "no") == "yes" and utils.constant_value(3) == 3
+    assert utils.constant_value(wb.constant(2), wb.int32) == 2
+    with pytest.raises(ValueError, match="It has the wrong type int32 instead of int64"):
+        utils.constant_value(wb.constant(2), wb.int64)
     made = utils.smart_cond(wb.placeholder_with_default(False, []), lambda: wb.constant(1), lambda: wb.constant(2))
     assert run(made) == 2
     with pytest.raises(TypeError, match="fn1 and fn2 must be callable"):

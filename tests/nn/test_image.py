@@ -172,6 +172,14 @@ def test_jpeg_files_are_close_and_may_be_made_smaller():
     assert run(image.decode_jpeg(encoded, ratio=2)).shape == (16, 8, 3)
 
 
+def test_an_encoder_follows_the_level_and_the_colours_that_are_asked_for():
+    plain, dense = run([image.encode_png(BYTES, compression=0), image.encode_png(BYTES[:1].repeat(6, 0), compression=9)])
+    np.testing.assert_array_equal(run(image.decode_png(plain)), BYTES)
+    assert len(dense) < BYTES.size < len(plain)
+    assert run(image.decode_jpeg(run(image.encode_jpeg(BYTES[..., :1], "grayscale")))).shape == (6, 5, 1)
+    assert run(image.encode_jpeg(BYTES, "rgb")) == run(image.encode_jpeg(BYTES))
+
+
 def test_pictures_of_windows_and_moving_ones():
     pixels = RNG.integers(0, 256, (4, 5, 3)).astype(np.uint8)
     still, moving = io.BytesIO(), io.BytesIO()
@@ -220,6 +228,16 @@ def test_a_part_of_a_jpeg_file_and_its_shape():
     (lambda: run(image.decode_png(run(image.encode_png(BYTES))[:60])), errors.InvalidArgumentError, "are no whole JPEG"),
     (lambda: run(image.encode_jpeg(np.zeros((2, 2, 4), np.uint8))), errors.InvalidArgumentError,
      "encode_jpeg: the image has 4 channels; use 1 or 3"),
+    (lambda: run(image.encode_jpeg(BYTES, "grayscale")), errors.InvalidArgumentError,
+     "encode_jpeg: the image has 3 channels; use 1"),
+    (lambda: image.encode_jpeg(BYTES, "sepia"), errors.InvalidArgumentError,
+     "encode_jpeg: format is 'sepia'; use '', 'grayscale', 'rgb'"),
+    (lambda: image.encode_png(BYTES, 10), errors.InvalidArgumentError,
+     "encode_png: compression is 10; use a level from 0 to 9, or -1"),
+    (lambda: image.decode_jpeg(b"", dct_method="FAST"), errors.InvalidArgumentError,
+     "decode_jpeg: dct_method is 'FAST'; use '', 'INTEGER_FAST', 'INTEGER_ACCURATE'"),
+    (lambda: image.decode_jpeg(b"", fancy_upscaling=False), errors.UnimplementedError, "fancy_upscaling=False is not offered"),
+    (lambda: image.decode_jpeg(b"", acceptable_fraction=0.5), errors.UnimplementedError, "damaged files are not recovered"),
     (lambda: run(image.resize_bilinear(FLOATS[None], wb.placeholder_with_default([0, 3], [2]))), errors.InvalidArgumentError,
      "resize: images are [5, 7] and [0, 3] is wanted; both must be 1 x 1 or more")])
 def test_what_cannot_be(action, kind, text: str):

@@ -1,12 +1,17 @@
 """Options of sessions and runs: what means something means it, what is not offered is refused by name."""
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.core.device.host import HostDevice
+from workbench.core.device.interface import device_types
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
+from workbench.core.run.local import LocalBackend
 from workbench.core.run.target import passes_off
 from workbench.train.config import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions, RunOptions
 from workbench.train.input.queues import FIFOQueue
@@ -36,12 +41,43 @@ def test_level_0_leaves_rewrites_out_that_are_not_asked_for():
     (lambda: RunOptions(inter_op_thread_pool=1), "inter_op_thread_pool=1 is not offered; steps share the threads"),
     (lambda: RunOptions(output_partition_graphs=True), "output_partition_graphs=True is not offered; see the graph view"),
     (lambda: GraphOptions(rewrite_options=3), "rewrite_options=3 is not offered; use Session"),
+    (lambda: GraphOptions(build_cost_model_after=3), "build_cost_model_after=3 is not offered; use RunMetadata"),
     (lambda: ConfigProto(placement_period=2), "placement_period=2 is not offered; operations are placed once"),
 ])
 def test_what_is_not_offered_is_refused(make, text):
     with pytest.raises(errors.UnimplementedError) as caught:
         make()
     assert text in caught.value.message
+
+
+def test_a_session_with_gpus_refuses_what_chooses_among_them_and_one_without_takes_it(monkeypatch):
+    def begun(**options):
+        config = ConfigProto(device_count={"GPU": 1}, gpu_options=GPUOptions(**options))
+        return wb.Session(graph=Graph(), config=config).close()
+    begun(visible_device_list="0")
+    monkeypatch.setitem(device_types, "GPU", HostDevice)
+    begun(allow_growth=True)
+    for options in ({"visible_device_list": "0"}, {"per_process_gpu_memory_fraction": 0.5}):
+        with pytest.raises(errors.UnimplementedError, match=r"use device_count={'GPU': number} and device_memory_limit"):
+            begun(**options)
+
+
+@pytest.mark.parametrize(("limit", "text"), [
+    ({"cpu": 10}, "gives devices of type 'cpu' 10 bytes; this session has CPU, and"),
+    ({"GPU": 10}, "gives devices of type 'GPU' 10 bytes; this session has CPU, and"),
+    ({"CPU": -1}, "gives devices of type 'CPU' -1 bytes; this session has CPU, and bytes are whole numbers from 0"),
+    ({"CPU": 0.5}, "gives devices of type 'CPU' 0.5 bytes; "),
+    (5, "device_memory_limit is 5 but a limit belongs to a type of device; write {'CPU': bytes}"),
+])
+def test_a_limit_of_memory_that_could_bind_nothing_is_refused(limit, text):
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        wb.Session(graph=Graph(), config=ConfigProto(device_memory_limit=limit))
+    assert text in caught.value.message
+
+
+def test_a_limit_of_memory_is_not_for_the_tasks_of_a_cluster():
+    with pytest.raises(errors.UnimplementedError, match="sets threads, devices or memory"):
+        wb.Session(SimpleNamespace(backend=LocalBackend), Graph(), ConfigProto(device_memory_limit={"CPU": 10}))
 
 
 def test_a_step_that_waits_too_long_ends():

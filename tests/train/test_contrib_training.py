@@ -123,6 +123,17 @@ def test_a_program_brings_its_own_way_to_minimise():
         assert session.run(x).tolist() == [1, 2] and seen[0] == () and seen[1].tolist() == [7, 7]
 
 
+@pytest.mark.parametrize("near", [False, True])
+def test_a_variable_is_clipped_where_it_is_if_that_is_asked_for(near):
+    with wb.device("/cpu:1"):
+        w = wb.Variable([[3.0, 4.0]])
+    before = len(wb.get_default_graph().operations)
+    inner = train.GradientDescentOptimizer(0.0)
+    opt.VariableClippingOptimizer(inner, {w: [1]}, 1.0, colocate_clip_ops_with_vars=near).minimize(wb.reduce_sum(w))
+    norms = [op for op in wb.get_default_graph().operations[before:] if op.kind == "sqrt"]
+    assert [bool(op.colocation) for op in norms] == [near]
+
+
 def test_columns_of_a_table_are_clipped_whole():
     table = wb.Variable([[3.0, 0.0], [4.0, 0.5]])
     step = opt.VariableClippingOptimizer(train.GradientDescentOptimizer(0.0), {table: [0]}, 1.0).minimize(
@@ -145,12 +156,15 @@ def test_a_train_operation_gives_the_loss_and_makes_a_step():
         assert [float(v) for v in session.run([w, seen, train.get_global_step()])] == [2, 1, 1]
 
 
-def test_gradients_are_cut_and_loops_stop(tmp_path):
+def test_gradients_are_cut_loops_stop_and_losses_are_logged(tmp_path, caplog):
     w = wb.Variable([3.0, 4.0])
     loss, optimizer = wb.reduce_sum(w * w) / 2.0, train.GradientDescentOptimizer(1.0)
     step = training.slim_create_train_op(loss, optimizer, clip_gradient_norm=1.0)
     assert training.slim_train(step, str(tmp_path), number_of_steps=3) == pytest.approx(9 / 2)
     assert train.latest_checkpoint(tmp_path).endswith("-3")
+    with caplog.at_level("INFO", "workbench"):
+        training.slim_train(step, str(tmp_path), number_of_steps=5, log_every_n_steps=2)
+    assert [text.split("=")[0] for text in caplog.messages if "loss" in text] == ["global step 4: loss "]
     with pytest.raises(ValueError, match="gradient_multipliers is empty"):
         training.multiply_gradients([], {})
 

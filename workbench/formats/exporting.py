@@ -161,7 +161,6 @@ class FinalExporter(_Writer):
     def export(self, estimator: Estimator, export_path: Any, checkpoint_path: Any, eval_result: Any,
                is_the_final_export: bool) -> Any:
         """The folder of the model, None while training goes on."""
-        del eval_result      # whatever the last model is worth, it is the one
         return self._write(estimator, export_path, checkpoint_path) if is_the_final_export else None
 
 
@@ -178,7 +177,6 @@ class LatestExporter(_Writer):
     def export(self, estimator: Estimator, export_path: Any, checkpoint_path: Any, eval_result: Any,
                is_the_final_export: bool) -> Any:
         """The folder of the model."""
-        del eval_result, is_the_final_export      # each model counts
         made = self._write(estimator, export_path, checkpoint_path)
         numbered = sorted((p for p in Path(export_path).iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
         for old in numbered[:-self._keep] if self._keep else ():

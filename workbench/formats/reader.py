@@ -53,7 +53,6 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
         raise TypeError("import_graph_def: return_elements must be a list of strings.")
     given = {_text(key): value for key, value in (input_map or {}).items()}
     wanted = None if return_elements is None else [_text(text) for text in return_elements]
-    del op_dict, producer_op_list      # what TensorFlow itself ignores since 1.0
     proto = _without_savers(inlined(as_message("GraphDef", graph_def, "import_graph_def")))
     graph = get_default_graph()
     scope = graph.unique_name(name or "import") + "/" if name != "" else graph.scope
@@ -227,7 +226,7 @@ class _Import:
             scopes.enter_context(self.graph.name_scope(f"{title}/{_PARTS}/"))
             inputs: list[Tensor] = []
             for position, text in enumerate(data):
-                inputs.append(self._input(proto, position, text, inputs, position < getattr(build, "handles", 0)))
+                inputs.append(self._input(proto, text, inputs, position < getattr(build, "handles", 0)))
             node = Node(proto, title, inputs, self.proto.versions.producer, self.shapes.get(proto.name))
             start = len(self.graph.operations)
             try:
@@ -244,7 +243,7 @@ class _Import:
         self.outputs[proto.name] = outputs
         self.operations[proto.name] = tuple(op for op in own if op.id >= start)
 
-    def _input(self, proto: Any, position: int, text: str, before: list[Tensor], handle: bool) -> Tensor:
+    def _input(self, proto: Any, text: str, before: list[Tensor], handle: bool) -> Tensor:
         name = _tensor_name(text)
         if name in self.given:
             self.unused[name] = False

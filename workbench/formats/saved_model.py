@@ -42,9 +42,9 @@ class Builder:
     def add_meta_graph_and_variables(self, sess: Any, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None,
                                      assets_collection: Any = None, legacy_init_op: Any = None, clear_devices: bool = False,
                                      main_op: Any = None, strip_default_attrs: bool = False, saver: Any = None) -> None:
-        """The graph of `sess`, the values of its variables and the files that constants in `assets_collection` name, which
-        `legacy_init_op` and `main_op` find in the model when it is loaded. NotFoundError for a file that is missing,
-        AssertionError for a second call, and the errors of `add_meta_graph`."""
+        """The graph of `sess`, the values of its variables, or of those of `saver` alone, and the files that constants in
+        `assets_collection` name, which `legacy_init_op` and `main_op` find in the model when it is loaded. NotFoundError for a
+        file that is missing, AssertionError for a second call, and the errors of `add_meta_graph`."""
         if self._began:
             raise AssertionError("Graph state including variables and assets has already been saved; add_meta_graph adds "
                                  "further graphs")
@@ -54,13 +54,13 @@ class Builder:
             if global_variables():
                 (saver or Saver(write_version=2)).save(sess, str(self._folder / "variables" / "variables"),
                                                        write_meta_graph=False, write_state=False)
-            self._add(tags, signature_def_map, assets_collection, legacy_init_op, clear_devices, main_op)
+            self._add(tags, signature_def_map, assets_collection, legacy_init_op, clear_devices, main_op, saver)
         self._began = True
 
     def add_meta_graph(self, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None,
                        assets_collection: Any = None, legacy_init_op: Any = None, clear_devices: bool = False,
                        main_op: Any = None, strip_default_attrs: bool = False, saver: Any = None) -> None:
-        """The default graph under other tags, with the variables that were saved.
+        """The default graph under other tags, with the variables that were saved; `saver` says how they are called there.
 
         AssertionError before `add_meta_graph_and_variables`, for a signature of tensors without name or type, and for a
         `legacy_init_op` where the graph has one in its collection; TypeError for a `main_op` that is no operation.
@@ -70,11 +70,12 @@ class Builder:
                                  "add_meta_graph_and_variables first")
         _check_signatures(signature_def_map or {})
         _check_init_op(legacy_init_op if main_op is None else None)
-        self._add(tags, signature_def_map, assets_collection, legacy_init_op, clear_devices, main_op)
+        self._add(tags, signature_def_map, assets_collection, legacy_init_op, clear_devices, main_op, saver)
 
     def _add(self, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None, assets_collection: Any,
-             legacy_init_op: Any, clear_devices: bool, main_op: Any) -> None:
-        proto = meta_graph(root_graph(), pieces_of(global_variables()), clear_devices=clear_devices)
+             legacy_init_op: Any, clear_devices: bool, main_op: Any, saver: Saver | None) -> None:
+        proto = (meta_graph(root_graph(), pieces_of(global_variables()), clear_devices=clear_devices) if saver is None
+                 else saver.export_meta_graph(clear_devices=clear_devices))
         proto.meta_info_def.tags.extend(tags)
         for key, signature in (signature_def_map or {}).items():
             proto.signature_def[key].CopyFrom(as_message("SignatureDef", signature, "SavedModel"))
@@ -159,6 +160,7 @@ def read(export_dir: Any) -> Any:
 
 def load(sess: Any, tags: Sequence[str], export_dir: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
     """Add the meta graph with exactly these tags to the session's graph and restore its variables; gives the MetaGraphDef.
+    `saver_kwargs` are further arguments of `import_meta_graph`.
 
     MissingFileError for a folder without a model, RuntimeError for tags that it has not and for several operations that
     are to run first, DamagedFileError and DataLossError for damage.
@@ -171,7 +173,7 @@ def load(sess: Any, tags: Sequence[str], export_dir: Any, import_scope: str | No
         raise RuntimeError(f"MetaGraphDef associated with tags {', '.join(map(repr, tags))} could not be found in SavedModel; "
                            f"it has {there}")
     with sess.graph.as_default():
-        saver = import_meta_graph(found, import_scope=import_scope)
+        saver = import_meta_graph(found, import_scope=import_scope, **saver_kwargs)
         path = folder / "variables" / "variables"
         if saver is not None and bundle.is_tensorflow(path):
             saver.restore(sess, str(path))

@@ -14,6 +14,37 @@ HINTS = {
     **dict.fromkeys((f"{function}(verbose)" for function in (
         "evaluate", "predict", "predict_generator", "predict_classes", "predict_proba")),
         "how far measuring and predicting has come is not printed"),
+    **{f"ConfigProto({name})": "a session keeps its state, and shares the threads of the process"
+       for name in ("use_per_session_threads", "isolate_session_state")},
+    **{f"GPUOptions({name})": "memory of a GPU is taken from one pool when it is needed, and freed when nobody reads it"
+       for name in ("allow_growth", "allocator_type", "deferred_deletion_bytes", "force_gpu_compatible",
+                    "polling_active_delay_usecs", "polling_inactive_delay_msecs")},
+    **{f"OptimizerOptions({name})": "what is compiled and how far constants are folded changes no value"
+       for name in ("do_function_inlining", "max_folded_constant_in_bytes", "global_jit_level")},
+    **{f"freeze_graph_with_def_protos({name})": "how the nodes of a saver are called does not matter: a checkpoint is read"
+       for name in ("input_saver_def", "restore_op_name", "filename_tensor_name")},
+    "ConfigProto(device_filters)": "a step reaches those tasks alone on which it has operations",
+    "GraphOptions(enable_recv_scheduling)": "when a value is received changes no value",
+    "GraphOptions(infer_shapes)": "shapes are inferred wherever they can be",
+    "GraphOptions(place_pruned_graph)": "only what a step needs is placed, always",
+    "RunOptions(report_tensor_allocations_upon_oom)": "an error of memory always names the largest buffers of a plan",
+    "all_candidate_sampler(seed)": "all classes are given, so that nothing is drawn",
+    "argsort(stable)": "equal elements always keep their order",
+    "binary_svm_head(thresholds)": "its outputs are no probabilities that a threshold could cut",
+    "clear_extraneous_savers": "a graph has the nodes of no saver but its own",
+    "debug_model_fn(config)": "there is nothing in this model to cut or to place",
+    "has_inf_or_nan(datum)": "the value of a tensor tells it, wherever it comes from",
+    "log_progress": "how far measuring has come is not printed",
+    "map_fn(infer_shape)": "shapes are inferred wherever they can be",
+    "model(labels)": "clusters are found without labels",
+    "moments(shift)": "differences from the mean itself are squared",
+    "multi_label_head(thresholds)": "a class is there where its probability is one half or more",
+    "no_op_train_fn(loss)": "the program itself makes its step of the loss",
+    "op_dict": "an operation's type names its definition",
+    "part(dtype)": "the parts of a tensor have its dtype",
+    "producer_op_list": "attributes that an operation does not have are not read",
+    "scan(infer_shape)": "shapes are inferred wherever they can be",
+    "strip_default_attrs": "an attribute that has its default means the same when it is left out",
     "partitioner(dtype)": "a number of parts that is given is the same for every dtype",
     "a_is_sparse": "a product of matrices is the same however many zeros there are",
     "b_is_sparse": "a product of matrices is the same however many zeros there are",
@@ -67,7 +98,8 @@ HINTS = {
     "unused_y": "part of scikit-learn's protocol, which passes labels to every transformer",
     "values": "the graph is the default graph",
 }
-"""Argument, or function(argument) where others of that name matter -> why no value of it makes a difference though unread."""
+"""Argument, or function(argument) or record(option) where others of that name matter -> why no value of it makes a difference,
+though unread."""
 
 
 def refuse(where: str, fix: str, **given: Any) -> None:

@@ -51,7 +51,6 @@ def create_partitioned_variables(shape: Sequence[int], slicing: Sequence[int], i
 
 def _parts_of(whole: Tensor) -> Any:
     def part(shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
-        del dtype      # that of the whole
         if partition_info is None:
             return whole
         found: Tensor = ops.slice(whole, list(partition_info.var_offset), list(shape))

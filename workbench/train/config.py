@@ -110,9 +110,9 @@ class _Options:
 
 
 class GPUOptions(_Options):
-    """Memory options of GPUs. They hold for all GPUs that a session has; with CPUs alone there is none they could bind. Memory
-    is freed as soon as nobody reads it and arrays for GPUs come from one pool, whatever `allocator_type`,
-    `deferred_deletion_bytes`, `force_gpu_compatible` and the delays of polling say."""
+    """Options of GPUs, which bind none where there are CPUs alone. A session that has GPUs refuses `visible_device_list` and
+    `per_process_gpu_memory_fraction`: `device_count` says how many it has, `device_memory_limit` how many bytes each. No other
+    one changes a value: memory is taken when it is needed, from one pool, and freed as soon as nobody reads it."""
 
     defaults = {"allow_growth": False, "per_process_gpu_memory_fraction": 1.0, "visible_device_list": "",   # noqa: RUF012
                 "allocator_type": "", "deferred_deletion_bytes": 0, "force_gpu_compatible": False,
@@ -139,7 +139,8 @@ class GraphOptions(_Options):
                 "build_cost_model_after": 0, "infer_shapes": False, "place_pruned_graph": False,
                 "enable_bfloat16_sendrecv": False, "timeline_step": 0, "rewrite_options": None}
     refused = {"timeline_step": "use RunOptions(trace_level=…)",  # noqa: RUF012
-               "rewrite_options": "use Session(disabled_passes=…)", "build_cost_model": "use RunMetadata"}
+               "rewrite_options": "use Session(disabled_passes=…)", "build_cost_model": "use RunMetadata",
+               "build_cost_model_after": "use RunMetadata"}
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**{**fields, "optimizer_options": fields.get("optimizer_options") or OptimizerOptions()})
@@ -150,8 +151,8 @@ class ConfigProto(_Options):
 
     `device_count={"CPU": n}` gives it n virtual CPU devices. With `allow_soft_placement` an operation whose type of device
     is not there, or has no kernel for it, runs on another; `log_device_placement` logs where each operation went.
-    `device_memory_limit={"CPU": bytes}` bounds what plans and variables may hold on each device of a type: beyond it a step
-    raises ResourceExhaustedError. `intra_op_parallelism_threads` is the number of threads of
+    `device_memory_limit={"CPU": bytes}` bounds what plans and variables may hold on each device of a type that the session
+    has: beyond it a step raises ResourceExhaustedError. `intra_op_parallelism_threads` is the number of threads of
     one kernel, for the whole process from then on, as `set_threads`; `inter_op_parallelism_threads` is how many heavy
     segments of a step may run at the same time; 0 leaves either as it is. `operation_timeout_in_ms` is the timeout of
     steps whose RunOptions name none. `graph_options` says how graphs are rewritten. Sessions share the threads of the process,

@@ -9,6 +9,7 @@ import pytest
 
 import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
+from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
@@ -134,6 +135,18 @@ def test_candidates_with_repetition() -> None:
     with pytest.raises(ValueError,
                        match=r"uniform_candidate_sampler: 5 different classes are wanted of 4; sample fewer"):
         ops.uniform_candidate_sampler([[3]], 1, 5, True, 4)
+
+
+@pytest.mark.parametrize("sampler", [
+    lambda true, number: ops.uniform_candidate_sampler(true, number, 2, True, 4),
+    lambda true, number: ops.log_uniform_candidate_sampler(true, number, 2, True, 4),
+    lambda true, number: ops.learned_unigram_candidate_sampler(true, number, 2, True, 4),
+    lambda true, number: ops.fixed_unigram_candidate_sampler(true, number, 2, True, 2, unigrams=[1.0, 2.0]),
+    lambda true, number: ops.all_candidate_sampler(true, number, 2, True)])
+def test_an_example_has_as_many_true_classes_as_is_said(sampler):
+    sampler([[0, 1]], 2)
+    with pytest.raises(errors.ShapeError, match=r"\[1,2\].*\[\?,3\]|\[\?,3\].*\[1,2\]"):
+        sampler([[0, 1]], 3)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])

@@ -5,6 +5,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors, nn
+from workbench.core.graph.build import ops
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -31,3 +32,10 @@ def test_what_is_wrong_is_refused():
         wb.setdiff1d(wb.constant([1]), wb.constant([1.0]))
     with pytest.raises(errors.ShapeError, match=r"list_diff: x has rank 2 \(shape \[1,1\]\) but rank 1 is needed"):
         wb.setdiff1d([[1]], [1])
+
+
+def test_a_function_of_several_results_names_them_or_their_scope_as_is_wanted():
+    x = wb.placeholder("float32", [2, 3])
+    assert [t.op.name for t in ops.identity_n([x, x], name="same")] == ["same", "same_1"]
+    assert [t.op.name for t in ops.shape_n([x], name="size")] == ["size"]
+    assert all(t.op.name.startswith("stats/") for t in nn.moments(x, [0], name="stats"))

@@ -99,7 +99,7 @@ def _name(leaf: Any) -> str:
 
 
 @composed
-def case(pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False, strict: bool = False,
+def case(pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False,
          name: str = "case") -> Any:
     """What the function beside the first true predicate returns, or `default()`; a chain of cond.
 

@@ -67,13 +67,13 @@ def parallel_stack(values, name="parallel_stack"):
 @composed
 def identity_n(input, name=None):
     """A list of tensors with the same contents."""
-    return [ops.identity(x) for x in input]
+    return [ops.identity(x, name=name) for x in input]
 
 
 @composed
 def shape_n(input, out_type="int32", name=None):
     """The shape of each tensor of a list."""
-    return [ops.shape(x, out_type) for x in input]
+    return [ops.shape(x, out_type, name=name) for x in input]
 
 
 @composed

@@ -13,6 +13,8 @@ from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+_COLOURS = {"": (), "grayscale": (1,), "rgb": (3,)}      # format of a JPEG -> the numbers of channels that it takes
+_DCT_METHODS = ("", "INTEGER_FAST", "INTEGER_ACCURATE")
 
 
 def _decoded_shape(inputs, attrs):
@@ -69,15 +71,20 @@ def _channels(picture):
 
 
 @op("image[h,w,c] -> []", types="uint8 -> string", differentiable=False)
-def encode_image(image, *, format, quality=95):
-    """uint8 [height, width, channels] as a PNG (1 to 4 channels) or JPEG (1 or 3) file: string scalar."""
+def encode_image(image, *, format, quality=95, compression=-1, channels=()):
+    """uint8 [height, width, channels] as a PNG (1 to 4 channels) or JPEG (1 or 3) file: string scalar.
+
+    `quality` is that of a JPEG, `compression` the level of a PNG. InvalidArgumentError for other numbers of channels, and for
+    those that are not among `channels`, where some are given.
+    """
     from PIL import Image
-    channels = image.shape[2]
-    if channels not in _MODES or (format == "JPEG" and channels % 2 == 0):
-        raise errors.InvalidArgumentError(f"encode_{format.lower()}: the image has {channels} channels; use "
-                                          f"{'1 or 3' if format == 'JPEG' else '1 to 4'}")
+    there, known = image.shape[2], channels or ((1, 3) if format == "JPEG" else (1, 2, 3, 4))
+    if there not in known:
+        raise errors.InvalidArgumentError(f"encode_{format.lower()}: the image has {there} channels; use "
+                                          f"{' or '.join(map(str, known)) if len(known) < 4 else '1 to 4'}")
+    options = {"quality": quality} if format == "JPEG" else {"compress_level": compression}
     file = io.BytesIO()
-    Image.fromarray(image[:, :, 0] if channels == 1 else image, _MODES[channels]).save(file, format, quality=quality)
+    Image.fromarray(image[:, :, 0] if there == 1 else image, _MODES[there]).save(file, format, **options)
     return np.asarray(file.getvalue(), dtype=object)
 
 
@@ -90,9 +97,19 @@ def _checked_channels(where, channels, known):
 @composed
 def decode_jpeg(contents, channels=0, ratio=1, fancy_upscaling=True, try_recover_truncated=False,
                 acceptable_fraction=1.0, dct_method="", name=None):
-    """A JPEG (or PNG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1 or 3."""
-    if try_recover_truncated:
+    """A JPEG (or PNG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1 or 3.
+
+    Pixels may differ by rounding from those of the method `dct_method`, which is "", "INTEGER_FAST" or "INTEGER_ACCURATE".
+    InvalidArgumentError for another, UnimplementedError for what asks to recover a damaged file, or not to smooth colours.
+    """
+    if try_recover_truncated or acceptable_fraction != 1.0:
         raise errors.UnimplementedError("decode_jpeg: damaged files are not recovered; pass whole ones")
+    if not fancy_upscaling:
+        raise errors.UnimplementedError("decode_jpeg: fancy_upscaling=False is not offered; colours are always smoothed where "
+                                        "they are made larger, leave it out")
+    if dct_method not in _DCT_METHODS:
+        raise errors.InvalidArgumentError(f"decode_jpeg: dct_method is {dct_method!r}; use "
+                                          f"{', '.join(map(repr, _DCT_METHODS))}")
     return ops.decode_image(contents, channels=_checked_channels("decode_jpeg", channels, (0, 1, 3)), ratio=ratio, name=name)
 
 
@@ -122,11 +139,15 @@ def decode_png(contents, channels=0, dtype="uint8", name=None):
 
 @composed
 def encode_png(image, compression=-1, name=None):
-    """uint8 [height, width, channels] as a PNG file: string scalar."""
-    return ops.encode_image(image, format="PNG", name=name)
+    """uint8 [height, width, channels] as a PNG file: string scalar; `compression` from 0 (none) to 9 (most), -1 chooses."""
+    if compression not in range(-1, 10):
+        raise errors.InvalidArgumentError(f"encode_png: compression is {compression}; use a level from 0 to 9, or -1")
+    return ops.encode_image(image, format="PNG", compression=compression, name=name)
 
 
 @composed
 def encode_jpeg(image, format="", quality=95, name=None):
-    """uint8 [height, width, 1 or 3] as a JPEG file: string scalar."""
-    return ops.encode_image(image, format="JPEG", quality=quality, name=name)
+    """uint8 [height, width, 1 or 3] as a JPEG file: string scalar; `format` "grayscale" takes 1 channel alone, "rgb" 3."""
+    if format not in _COLOURS:
+        raise errors.InvalidArgumentError(f"encode_jpeg: format is {format!r}; use {', '.join(map(repr, _COLOURS))}")
+    return ops.encode_image(image, format="JPEG", quality=quality, channels=_COLOURS[format], name=name)

@@ -1,11 +1,14 @@
 """Neural networks' own functions: activations, biases, normalisation, dropout."""
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import reduced
 from workbench.core.graph.build import FLAT, constant_value, convert, ops
+from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.opdef import composed, op
 
 UNARY, FLOAT = "x[...] -> [...]", "T:float -> T"
@@ -185,11 +188,12 @@ def l2_normalize(x, axis=None, epsilon=1e-12, name=None):
 def moments(x, axes, shift=None, name=None, keep_dims=False):
     """[mean, variance] of float x over `axes`, which go away or stay with size 1 (`keep_dims`); `shift` is accepted
     and not needed."""
-    x = convert(x)
-    mean = ops.reduce_mean(x, axes, True)
-    variance = ops.reduce_mean(ops.squared_difference(x, mean), axes, keep_dims)
-    axes = tuple(axes) if isinstance(axes, (list, tuple)) else axes
-    return [mean if keep_dims else ops.squeeze(mean, axes), variance]
+    with get_default_graph().name_scope(name) if name else nullcontext():
+        x = convert(x)
+        mean = ops.reduce_mean(x, axes, True)
+        variance = ops.reduce_mean(ops.squared_difference(x, mean), axes, keep_dims)
+        axes = tuple(axes) if isinstance(axes, (list, tuple)) else axes
+        return [mean if keep_dims else ops.squeeze(mean, axes), variance]
 
 
 @composed

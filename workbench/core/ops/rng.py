@@ -212,20 +212,22 @@ def _(multinomial, logits, num_samples, seed=None, name=None):
 @composed
 def uniform_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, seed=None, name=None):
     """[classes int64 [num_sampled] drawn evenly, expected counts of true_classes, expected counts of the classes]."""
-    return _sampled("uniform", true_classes, num_sampled, unique, range_max, seed, name)
+    return _sampled("uniform", true_classes, num_true, num_sampled, unique, range_max, seed, name)
 
 
 @composed
 def log_uniform_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, seed=None, name=None):
     """As uniform_candidate_sampler, but class k is drawn with probability log((k + 2) / (k + 1)) / log(range_max + 1)."""
-    return _sampled("log_uniform", true_classes, num_sampled, unique, range_max, seed, name)
+    return _sampled("log_uniform", true_classes, num_true, num_sampled, unique, range_max, seed, name)
 
 
-def _sampled(distribution, true_classes, num_sampled, unique, range_max, seed, name):
+def _sampled(distribution, true_classes, num_true, num_sampled, unique, range_max, seed, name):
     if unique and num_sampled > range_max:
         raise errors.InvalidArgumentError(f"{distribution}_candidate_sampler: {num_sampled} different classes are "
                                           f"wanted of {range_max}; sample fewer")
-    return ops.candidate_sampler(true_classes, num_sampled, unique, range_max, distribution, *random_seeds(seed), name=name)
+    found = ops.candidate_sampler(true_classes, num_sampled, unique, range_max, distribution, *random_seeds(seed), name=name)
+    found[1].set_shape([None, num_true])
+    return found
 
 
 @composed

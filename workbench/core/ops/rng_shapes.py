@@ -79,13 +79,15 @@ def unigram_sampler_(context, true_classes, *, num_sampled, unique, weights, lea
     return classes, expected(true_classes), expected(classes)
 
 
-def _unigrams(where, true_classes, num_sampled, unique, weights, learned, seed, name):
+def _unigrams(where, true_classes, num_true, num_sampled, unique, weights, learned, seed, name):
     possible = sum(w > 0 for w in weights)
     if unique and num_sampled > possible:
         raise errors.InvalidArgumentError(f"{where}: {num_sampled} different classes are wanted of {possible}; sample fewer")
     first, second = ops.random_seeds(seed)
-    return ops.unigram_sampler(true_classes, num_sampled=int(num_sampled), unique=bool(unique), weights=tuple(weights),
-                               learned=learned, seed=first, seed2=second, name=name)
+    found = ops.unigram_sampler(true_classes, num_sampled=int(num_sampled), unique=bool(unique), weights=tuple(weights),
+                                learned=learned, seed=first, seed2=second, name=name)
+    found[1].set_shape([None, num_true])
+    return found
 
 
 @composed
@@ -107,18 +109,19 @@ def fixed_unigram_candidate_sampler(true_classes, num_true, num_sampled, unique,
         raise errors.InvalidArgumentError(f"fixed_unigram_candidate_sampler: {len(unigrams)} unigrams and {num_reserved_ids} "
                                           f"reserved ids are given but range_max is {range_max}; make them agree")
     weights = [w if number % num_shards == shard else 0.0 for number, w in enumerate(weights)]
-    return _unigrams("fixed_unigram_candidate_sampler", true_classes, num_sampled, unique, weights, False, seed, name)
+    return _unigrams("fixed_unigram_candidate_sampler", true_classes, num_true, num_sampled, unique, weights, False, seed, name)
 
 
 @composed
 def learned_unigram_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, seed=None, name=None):
     """As uniform_candidate_sampler, but classes are drawn in proportion to how often they were true so far, plus one."""
-    return _unigrams("learned_unigram_candidate_sampler", true_classes, num_sampled, unique, [1.0] * range_max, True, seed,
-                     name)
+    return _unigrams("learned_unigram_candidate_sampler", true_classes, num_true, num_sampled, unique, [1.0] * range_max, True,
+                     seed, name)
 
 
 @composed
 def all_candidate_sampler(true_classes, num_true, num_sampled, unique, seed=None, name=None):
     """All classes 0 … num_sampled - 1, each expected once: to compare losses of samples with whole ones."""
-    classes = ops.range(ops.constant(num_sampled, "int64"))
-    return [classes, ops.ones_like(ops.cast(true_classes, "float32")), ops.ones_like(classes, "float32")]
+    classes = ops.range(ops.constant(num_sampled, "int64"), name=name)
+    found = ops.ensure_shape(ops.cast(true_classes, "float32"), [None, num_true])
+    return [classes, ops.ones_like(found), ops.ones_like(classes, "float32")]

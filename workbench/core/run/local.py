@@ -6,7 +6,8 @@ import itertools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -92,6 +93,18 @@ class Backend(Protocol):
     def close(self) -> None: ...
 
 
+def _check_limits(limits: Any, types: Set[str]) -> None:
+    """InvalidArgumentError for limits of memory that are no numbers of bytes for devices of these `types`."""
+    if limits is not None and not isinstance(limits, Mapping):
+        raise errors.InvalidArgumentError(f"Session: device_memory_limit is {limits!r} but a limit belongs to a type of "
+                                          "device; write {'CPU': bytes}")
+    for kind, limit in (limits or {}).items():
+        if kind not in types or not isinstance(limit, Integral) or limit < 0:
+            raise errors.InvalidArgumentError(f"Session: device_memory_limit gives devices of type {kind!r} {limit!r} bytes; "
+                                              f"this session has {' and '.join(sorted(types))}, and bytes are whole numbers "
+                                              "from 0")
+
+
 class LocalBackend:
     """This process, with virtual devices that share one container of state.
 
@@ -109,6 +122,7 @@ class LocalBackend:
             raise errors.InvalidArgumentError(f"Session: devices is {numbers['CPU']} but a step needs one; ask for 1 or more")
         self.devices = tuple(f"/job:localhost/task:0/device:{kind}:{i}" for kind, count in numbers.items()
                              if kind == "CPU" or kind in device_types for i in range(count))
+        _check_limits(limits, {type_of(device) for device in self.devices})
         self.container = container or Container("", limits)
         self.journal = journal
         self.together = together or max(2, core_count())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.device.interface import device_types
+from workbench.core.device.interface import device_types, type_of
 from workbench.core.kernels.threads import set_threads
 from workbench.core.names import task_of
 from workbench.core.run.local import Backend, LocalBackend
@@ -41,10 +41,14 @@ def backend_of(target: Any, config: Any, devices: int) -> Backend:
                                               f"{' and '.join(known)}, and numbers are not negative")
     threads = getattr(config, "intra_op_parallelism_threads", 0)
     together = getattr(config, "inter_op_parallelism_threads", 0)
+    limits = getattr(config, "device_memory_limit", None)
     if target is None or target == "":
         if threads:
             set_threads(threads)
-        return LocalBackend({"CPU": devices, **counts}, limits=getattr(config, "device_memory_limit", None), together=together)
+        backend = LocalBackend({"CPU": devices, **counts}, limits=limits, together=together)
+        if any(type_of(device) == "GPU" for device in backend.devices):
+            _check_gpus(getattr(config, "gpu_options", None))
+        return backend
     if (server := _server(target)) is not None:
         target = server.target
     made = getattr(target, "backend", None)
@@ -54,10 +58,17 @@ def backend_of(target: Any, config: Any, devices: int) -> Backend:
                                        "given session options); pass wb.Cluster(…), a server's target or nothing")
         raise errors.DtypeError(f"Session: {target!r} is not a cluster and target must be a string; pass wb.Cluster(…) or "
                                 "nothing")
-    if threads or together or "CPU" in counts:
-        raise errors.UnimplementedError(f"Session: config sets threads or devices ({config!r}) but the tasks of a cluster have "
-                                        "their own; set WB_THREADS where the workers start, and leave these out")
+    if threads or together or limits or "CPU" in counts:
+        raise errors.UnimplementedError(f"Session: config sets threads, devices or memory ({config!r}) but the tasks of a "
+                                        "cluster have their own; set WB_THREADS where the workers start, and leave these out")
     return made()      # type: ignore[no-any-return]
+
+
+def _check_gpus(options: Any) -> None:
+    """UnimplementedError for GPUOptions that a session with GPUs does not follow."""
+    if options is not None and (options.visible_device_list or options.per_process_gpu_memory_fraction != 1.0):
+        raise errors.UnimplementedError(f"Session: {options!r} chooses GPUs or a share of their memory; use "
+                                        "device_count={'GPU': number} and device_memory_limit={'GPU': bytes}")
 
 
 def passes_off(config: Any) -> list[str]:

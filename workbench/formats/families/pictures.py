@@ -68,19 +68,21 @@ def _(node: Node) -> Any:
 def _(writer: Any, op: Operation) -> None:
     inputs = [writer.ref(op.inputs[0])]
     if op.attrs["format"].lower() == "png":
-        writer.node(op, "EncodePng", inputs, {"T": attr("type", op.inputs[0].dtype)})
+        writer.node(op, "EncodePng", inputs, {"T": attr("type", op.inputs[0].dtype),
+                                              "compression": attr("i", op.attrs["compression"])})
     else:
-        writer.node(op, "EncodeJpeg", inputs, {"quality": attr("i", op.attrs["quality"])})
+        colours = {(1,): b"grayscale", (3,): b"rgb"}.get(tuple(op.attrs["channels"]), b"")
+        writer.node(op, "EncodeJpeg", inputs, {"quality": attr("i", op.attrs["quality"]), "format": attr("s", colours)})
 
 
 @imports("EncodePng")
 def _(node: Node) -> Any:
-    return ops.encode_png(node.inputs[0], name=node.exact)
+    return ops.encode_png(node.inputs[0], node.attr("compression", -1), name=node.exact)
 
 
 @imports("EncodeJpeg")
 def _(node: Node) -> Any:
-    return ops.encode_jpeg(node.inputs[0], quality=node.attr("quality", 95), name=node.exact)
+    return ops.encode_jpeg(node.inputs[0], node.attr("format", ""), node.attr("quality", 95), name=node.exact)
 
 
 _FORMATS = {"DecodeJpeg": ("JPEG", "PNG"), "DecodePng": ("JPEG", "PNG"), "DecodeBmp": ("BMP",)}

@@ -7,6 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import constant_value as _constant_value
 from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import as_shape
 from workbench.core.graph.subgraph import root_graph
@@ -73,10 +74,14 @@ def convert_collection_to_dict(collection: str, clear_collection: bool = False) 
 
 
 def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
-    """The value that follows from constants alone, as it is for a plain value; None where it is not known."""
-    del dtype      # a value has its own
+    """The value that follows from constants alone, as it is for a plain value; None where it is not known. ValueError for a
+    tensor or a variable of another type than `dtype`."""
     given = value_or_tensor_or_var
-    return _constant_value(convert(given)) if hasattr(given, "consumers") or hasattr(given, "__tensor__") else given
+    if not hasattr(given, "consumers") and not hasattr(given, "__tensor__"):
+        return given
+    if dtype is not None and as_dtype(dtype) != given.dtype:
+        raise ValueError(f"constant_value: It has the wrong type {given.dtype.name} instead of {as_dtype(dtype).name}")
+    return _constant_value(convert(given))
 
 
 def static_cond(pred: bool, fn1: Any, fn2: Any) -> Any:

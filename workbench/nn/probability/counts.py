@@ -243,7 +243,6 @@ class Deterministic(Distribution):
         return self.loc
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
-        del seed      # there is nothing to draw
         return ops.zeros(shape, self.dtype) + self.loc
 
     def _prob(self, x: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ __all__ = ["has_inf_or_nan"]
 
 def has_inf_or_nan(datum: Any, tensor: Any) -> bool:
     """Does the value of a tensor hold an infinity or something that is no number? False for what is no number at all."""
-    del datum      # where the value comes from
     return isinstance(tensor, np.ndarray) and tensor.dtype.kind in "fc" and not bool(np.isfinite(tensor).all())
 
 

@@ -24,7 +24,6 @@ def debug_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, A
     The features, a tensor or a dictionary of such, only say how many examples there are. InvalidArgumentErrors (ValueErrors)
     for none while building, and in the step for features of different numbers of examples.
     """
-    del config      # nothing to cut or to place
     named = dict(features) if isinstance(features, Mapping) else {"": features}
     if not named:
         raise errors.InvalidArgumentError("debug_model_fn: features cannot be empty; give one at least, whose first dimension "

@@ -61,7 +61,6 @@ def multi_class_head(n_classes: int, label_name: Any = None, weight_column_name:
 def binary_svm_head(label_name: Any = None, weight_column_name: Any = None, enable_centered_bias: bool = False,
                     head_name: Any = None, thresholds: Sequence[float] | None = None) -> Head:
     """One class of two with hinge losses, which has no probabilities: thresholds change nothing."""
-    del thresholds      # there are no shares that they could cut
     return heads_kinds.Margin(1, label_name, weight_column_name, enable_centered_bias, head_name)
 
 
@@ -69,7 +68,6 @@ def multi_label_head(n_classes: int, label_name: Any = None, weight_column_name:
                      enable_centered_bias: bool = False, head_name: Any = None, thresholds: Sequence[float] | None = None,
                      metric_class_ids: Sequence[int] | None = None, loss_fn: Any = None) -> Head:
     """Any number of `n_classes`: labels are 0 and 1 for each class [batch, n_classes], or sparse class numbers."""
-    del thresholds      # a class is there where its share is one half or more
     if n_classes < 2:
         raise ValueError(f"multi_label_head: n_classes must be > 1 for classification. It is {n_classes}")
     return heads_kinds.Labels(n_classes, metric_class_ids, None, label_name, weight_column_name, enable_centered_bias,
@@ -89,7 +87,6 @@ class _LossOnly(Head):
     def create_model_fn_ops(self, features: Any, mode: str, labels: Any = None, train_op_fn: Any = None, logits: Any = None,
                             logits_input: Any = None, scope: Any = None) -> ModelFnOps:
         """Its loss; there are no predictions, so that of the arguments only mode and train_op_fn count."""
-        del features, labels, logits, logits_input
         heads.check_mode(mode)
         loss = step = None
         if mode != ModeKeys.INFER:

@@ -108,7 +108,6 @@ class KMeansClustering(_Names, Estimator):
                            mini_batch_steps_per_iteration, kmeans_plus_plus_num_retries)
 
         def model(features: Any, labels: Any, mode: str, params: Any, config: Any) -> ModelFnOps:
-            del labels      # there are none
             found, loss = _built(features, mode, config.is_chief, relative_tolerance, params)
             scores, nearest = found["predictions"]
             return ModelFnOps(**{**found, "predictions": {self.ALL_SCORES: scores, self.CLUSTER_IDX: nearest}},

@@ -39,7 +39,6 @@ class EveryN(SessionRunHook):
 
     def every_n_step_begin(self, step: int) -> Sequence[Any]:
         """What to fetch with this step."""
-        del step      # the same at each
         return []
 
     def every_n_step_end(self, step: int, outputs: Mapping[str, Any]) -> bool:
@@ -85,7 +84,6 @@ class PrintTensor(EveryN):
         self._wanted = list(named.values())
 
     def every_n_step_begin(self, step: int) -> Sequence[Any]:
-        del step      # the same at each
         return self._wanted
 
     def every_n_step_end(self, step: int, outputs: Mapping[str, Any]) -> bool:
@@ -102,7 +100,6 @@ class CaptureVariable(EveryN):
         self.values: dict[int, Any] = {}
 
     def every_n_step_begin(self, step: int) -> Sequence[Any]:
-        del step      # the same at each
         return [self._wanted]
 
     def every_n_step_end(self, step: int, outputs: Mapping[str, Any]) -> bool:
@@ -137,7 +134,6 @@ class ValidationMonitor(EveryN):
 
     def every_n_step_end(self, step: int, outputs: Mapping[str, Any]) -> bool:
         """Evaluate. ValueError without an estimator, or for a metric that it does not give."""
-        del outputs      # nothing is fetched besides
         if self._estimator is None:
             raise ValueError("ValidationMonitor: Missing call to set_estimator.")
         path = self._estimator.latest_checkpoint()

@@ -80,7 +80,6 @@ class _Linear:
 
     def logits(self, features: dict[str, Any], width: int, mode: str, config: Any) -> Tensor:
         """[batch, width]."""
-        del mode      # the same for each
         with variable_scope("linear", partitioner=cut(config, LARGE)) as scope:
             sums = joint_weighted_sum_from_feature_columns if self._joint else weighted_sum_from_feature_columns
             return sums(features, self._columns, width, scope=scope)[0]

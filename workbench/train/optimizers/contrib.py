@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ class MovingAverageOptimizer(_Around):
 
 class VariableClippingOptimizer(_Around):
     """Another optimizer, after each step of which variables are clipped: `vars_to_clip_dims` maps each to the axes over which
-    its Euclidean norm is at most `max_norm`."""
+    its Euclidean norm is at most `max_norm`. With `colocate_clip_ops_with_vars` they are clipped where they are."""
 
     def __init__(self, opt: Optimizer, vars_to_clip_dims: dict[Variable, Sequence[int]], max_norm: float,
                  use_locking: bool = False, colocate_clip_ops_with_vars: bool = False, name: str = "VariableClipping") -> None:
@@ -153,7 +154,7 @@ class VariableClippingOptimizer(_Around):
 
     def _clip(self, grad: Any, var: Variable) -> Tensor:
         axes = list(self._axes[var])
-        with root_graph().colocate_with(var.op):
+        with root_graph().colocate_with(var.op) if self._near else nullcontext():
             if isinstance(grad, IndexedSlices) and 0 not in axes:
                 rows, _ = distinct(grad)
                 return scatter_update(var, rows, self._clipped(var.gather(rows), axes))

@@ -64,7 +64,6 @@ class StopAfterNEvalsHook(SessionRunHook):
 
     def __init__(self, num_evals: int | None, log_progress: bool = True) -> None:
         self._count, self._step = num_evals, None
-        del log_progress      # progress is in the journal that all views read
 
     def begin(self) -> None:
         self._step = get_or_create_eval_step().assign_add(1)
