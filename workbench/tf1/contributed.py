@@ -11,7 +11,7 @@ from workbench.formats import messages, predictor, restoring, saver
 from workbench.nn import arg_scope, initializers, layers, lookups, losses, metrics, nest, sparse_lookups
 from workbench.nn.contrib import fields as contrib_fields
 from workbench.nn.contrib import framework as contrib_framework
-from workbench.nn.contrib import growing_lookups, metric_learning
+from workbench.nn.contrib import growing_lookups, metric_learning, sparsemax
 from workbench.nn.contrib import image as contrib_image
 from workbench.nn.contrib import layers as contrib_layers
 from workbench.nn.contrib import layers_3d as contrib_layers_3d
@@ -165,7 +165,7 @@ contrib = Namespace(
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**names_of(all_reduce)),
     crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data, contrib_data_more)),
     opt=Namespace(**names_of(contrib_optimizers)), predictor=Namespace(**names_of(predictor)),
-    signal=Namespace(**names_of(contrib_signal)),
+    signal=Namespace(**names_of(contrib_signal)), sparsemax=Namespace(**names_of(sparsemax)),
     util=Namespace(constant_value=graphs.constant_value, make_ndarray=graphs.make_ndarray,
                    make_tensor_proto=graphs.make_tensor_proto),
     training=Namespace(**{name: value for name, value in names_of(contrib_training, hyperparameters, evaluation).items()
