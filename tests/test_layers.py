@@ -44,6 +44,7 @@ LAYERS = (
     ("increments", "core.state.increments"),
     ("snapshots", "core.state.snapshots"),
     ("checkpoints", "core.state.checkpoint"),
+    ("signatures of operations", "core.graph.signature"),
     ("operation definitions", "core.graph.opdef"),
     ("rules of shapes and dtypes", "core.graph.rules"),
     ("device names", "core.graph.device"),

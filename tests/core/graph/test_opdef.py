@@ -3,14 +3,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-import workbench.core.ops  # noqa: F401
+import workbench as wb
 from workbench import errors
 from workbench.core.graph import dtype as types
+from workbench.core.graph.build import ops
 from workbench.core.graph.opdef import REQUIRED, OpDef, op, registry
-from workbench.core.graph.rules import infer_dtypes, infer_shapes, parse
+from workbench.core.graph.rules import infer_dtypes, infer_shapes
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.graph.signature import parse
 
 
 def defined(signature: Any, **options: Any) -> OpDef:
@@ -95,3 +98,57 @@ def test_unknown_and_doubled_names() -> None:
         registry.find("zzz")
     with pytest.raises(errors.AlreadyExistsError, match=r"operation 'matmul' is defined twice"):
         op("a? -> ?", name="matmul")(lambda a: a)
+
+
+# what a definition may get wrong is an error where it stands
+
+@pytest.mark.parametrize(("signature", "options", "text"), [
+    ("x[a -> [a]", {}, "'x[a' in the signature 'x[a -> [a]' has no meaning; write terms like 'x[a,b]' or 'x?'"),
+    ("x[a b] -> [a]", {}, "'a b' in the signature 'x[a b] -> [a]' has no meaning; "),
+    ("x[a] -> [a", {}, "'[a' in the signature 'x[a] -> [a' has no meaning; "),
+    ("x[...,a,...] -> []", {}, "a term of the signature 'x[...,a,...] -> []' has '...' twice; keep one"),
+    ("x[a]", {}, "the signature 'x[a]' has 0 arrows; write the inputs, one '->' and the outputs"),
+    ("x[a] y[a] -> [a]", {}, "the signature 'x[a] y[a] -> [a]' has the inputs (x, y) but the function has (x); write one term "
+                             "for each parameter, by name and in order"),
+    ("-> [2]", {}, "the signature '-> [2]' has the inputs () but the function has (x); "),
+    ("z[a] -> [a]", {}, "the signature 'z[a] -> [a]' has the inputs (z) but the function has (x); "),
+    ("*x[a] -> [a]", {}, "the signature '*x[a] -> [a]' has the inputs (*x) but the function has (x); "),
+    ("x? -> ?", {"types": "T T -> T"},
+     "types='T T -> T' has 2 terms for inputs but the function has the inputs (x); write at most one for each"),
+    ("x? -> ?", {"types": "T"}, "types='T' has no '->'; "),
+    ("x? -> ?", {"types": "T:real -> flaot32"},
+     "'flaot32' in types='T:real -> flaot32' is no dtype; write a name like float32, a capital letter, "),
+    ("x? -> ?", {"types": "T:round -> T"}, "'T:round' in types='T:round -> T' is no dtype; "),
+    ("x? -> ?", {"types": "T -> @dtype"}, "'@dtype' in types='T -> @dtype' is no dtype; "),
+    ("x? -> ?", {"types": "T -> U"},
+     "'U' of the outputs stands for no input in types='T -> U'; give an input that letter, or name the dtype"),
+    ("x? -> ?", {"ufunc": lambda x, out=None: x * 2},
+     "ufunc= is a function but only a numpy.ufunc is known to write its result and nothing else; leave it out, or pass into= a "
+     "function of the inputs and outputs"),
+    ("x? -> ?", {"ufunc": np.add}, "ufunc= has 2 inputs and 1 outputs but the operation has 1 and 1; leave it out"),
+    ("x? -> ?", {"ufunc": np.modf}, "ufunc= has 1 inputs and 2 outputs but the operation has 1 and 1; leave it out")])
+def test_a_wrong_definition_is_refused_where_it_stands(signature: str, options: Any, text: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        op(signature, name="mine", **options)(lambda x: x)
+    assert str(caught.value).startswith(f"@op mine: {text}") and "mine" not in registry
+
+
+@pytest.mark.parametrize(("option", "text"), [
+    ("elementwize", "@op: there is no option 'elementwize'; did you mean elementwise?"),
+    ("reference", "@op: there is no option 'reference'; "),
+    ("q", "@op: there is no option 'q'; the options are types, shape, ")])
+def test_an_unknown_option_is_refused(option: str, text: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        op("x[a] -> [a]", **{option: 1})
+    assert str(caught.value).startswith(text)
+
+
+def test_a_rule_of_shapes_that_returns_nothing_is_named() -> None:
+    op("x[a] -> [a]", name="mine", shape=lambda inputs, attrs: None)(lambda x: x)
+    try:
+        with wb.Graph().as_default(), pytest.raises(errors.InvalidArgumentError) as caught:
+            ops.mine(wb.constant([1.0]))
+    finally:
+        del registry["mine"]
+    assert str(caught.value).startswith("mine: its rule of shapes gave a NoneType; return a list with a shape for each output")
+    assert "built at: " in str(caught.value)

@@ -19,8 +19,8 @@ from workbench.core import kernels
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.opdef import registry
-from workbench.core.graph.rules import parse
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.signature import parse
 from workbench.core.kernels.choice import Choice, Select, Spec, selectors
 from workbench.core.run.session import Session
 from workbench.settings import settings

@@ -129,7 +129,8 @@ class UfuncCall(Instruction):
         """Do the inputs alone tell that NumPy's result is the declared one?"""
         ufunc, output = self.op.definition.ufunc, self.outputs[0]
         shapes = [v.shape for v in self.inputs]
-        if not isinstance(ufunc, np.ufunc) or ufunc.signature is not None or None in shapes:
+        assert ufunc is not None
+        if ufunc.signature is not None or None in shapes:
             return False
         try:
             found = ufunc.resolve_dtypes((*(v.dtype for v in self.inputs), None))[-1]
@@ -144,14 +145,16 @@ class UfuncCall(Instruction):
     @property
     def inplace(self) -> list[tuple[int, int]]:
         ufunc, output = self.op.definition.ufunc, self.outputs[0]
-        if not isinstance(ufunc, np.ufunc) or ufunc.signature is not None:
+        assert ufunc is not None
+        if ufunc.signature is not None:
             return []
         return [(0, i) for i, v in enumerate(self.inputs) if v.shape == output.shape and v.dtype == output.dtype]
 
 
 # these two warn about an output that is not named
-_WITH_OUT = {np.maximum: lambda x, y, out=None: np.maximum(x, y, out=out),
-             np.minimum: lambda x, y, out=None: np.minimum(x, y, out=out)}
+_WITH_OUT: dict[Any, Callable[..., Any]] = {
+    np.maximum: lambda x, y, out=None: np.maximum(x, y, out=out),
+    np.minimum: lambda x, y, out=None: np.minimum(x, y, out=out)}
 
 
 class Reference(Instruction):

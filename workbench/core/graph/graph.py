@@ -251,7 +251,10 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
         try:
             shapes = infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
             if definition.shape is not None:
-                shapes = list(definition.shape(op.inputs, op.attrs))
+                shapes = definition.shape(op.inputs, op.attrs)
+                if not isinstance(shapes, (list, tuple)):
+                    raise errors.InvalidArgumentError(f"{op.kind}: its rule of shapes gave a {type(shapes).__name__}; return a "
+                                                      "list with a shape for each output")
             dtypes = infer_dtypes(definition, [t.dtype for t in op.inputs], op.attrs, len(shapes))
         except errors.Error as error:
             raise type(error)(explain(op, error.message)) from None

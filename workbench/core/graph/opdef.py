@@ -1,13 +1,17 @@
 """What an operation is: signature, rules, reference kernel, gradient; and the registry of all."""
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
+
+import numpy as np
 
 from workbench import errors
 from workbench.core.graph.dtype import DType, as_dtype
+from workbench.core.graph.signature import check_signature, check_types
 
 __all__ = ["OpDef", "Registry", "composed", "op", "registry"]
 
@@ -41,7 +45,7 @@ class OpDef:
     specialize: Callable[..., OpDef] | None = None   # (attrs) -> the definition with these attributes' stateful, blocking
     gradient_function: Callable[..., Any] | None = None
     elementwise: str | None = None           # a scalar expression over the input names, for fusion
-    ufunc: Any = None                        # the NumPy ufunc that computes it: called with out=
+    ufunc: np.ufunc | None = None            # computes it, and writes into memory that the plan gives it
     into: Callable[..., None] | None = None  # (*inputs, *outputs, **attrs): writes preallocated outputs
     view: bool = False                       # output 0 may share the memory of input 0 (reshape, identity)
     commutative: bool = False
@@ -129,7 +133,6 @@ class Registry(dict[str, OpDef]):
     def find(self, name: str) -> OpDef:
         found = self.get(name)
         if found is None:
-            import difflib
             near = difflib.get_close_matches(name, self, 3)
             raise errors.UnimplementedError(f"ops.{name}: no such operation; " + (
                 f"did you mean {', '.join(near)}?" if near else "define it with @op"))
@@ -152,6 +155,10 @@ def composed(function: Function) -> Function:
     return function
 
 
+_READ = {"name", "signature", "reference", "inputs", "variadic", "attrs", "doc", "builder", "kernels"}
+_OPTIONS = tuple(option.name for option in fields(OpDef) if option.name not in _READ)
+
+
 def op(signature: str | Callable[..., str], *, name: str | None = None, **options: Any) -> Callable[..., OpDef]:
     """Decorator that defines an operation; the function is its NumPy reference kernel.
 
@@ -161,12 +168,20 @@ def op(signature: str | Callable[..., str], *, name: str | None = None, **option
     `signature` is the rule of shapes: in "a[m,k] b[k,n] -> [m,n]" equal letters are equal dimensions, "..." are leading
     dimensions that broadcast, "?" is any shape. `types` is the rule of dtypes, "T:float -> T": a capital letter is one
     dtype, of the kind after the colon (number, real, float, int, quantized, differentiable), "@dtype" that of an attribute,
-    "int" any integer type, "any" any. Raises AlreadyExistsError for a name that is taken.
+    "int" any integer type, "any" any. Raises AlreadyExistsError for a name that is taken, InvalidArgumentError for an option
+    that does not exist and for rules that are not those of the function.
     """
+    unknown = next((key for key in options if key not in _OPTIONS), None)
+    if unknown is not None:
+        near = difflib.get_close_matches(unknown, _OPTIONS, 3)
+        raise errors.InvalidArgumentError(f"@op: there is no option {unknown!r}; " + (
+            f"did you mean {', '.join(near)}?" if near else f"the options are {', '.join(_OPTIONS)}"))
+
     def define(function: Callable[..., Any]) -> OpDef:
         definition = OpDef(name or function.__name__.rstrip("_"), signature, function,
                            doc=inspect.getdoc(function) or "", **options)
         _read_parameters(definition)
+        _check(definition)
         if definition.name in registry:
             raise errors.AlreadyExistsError(f"@op: operation {definition.name!r} is defined twice; rename one")
         if definition.name in compositions:
@@ -190,3 +205,20 @@ def _read_parameters(definition: OpDef) -> None:
         else:
             names.append(parameter.name)
     definition.inputs = tuple(names)
+
+
+def _check(definition: OpDef) -> None:
+    """InvalidArgumentError where the rules contradict the function."""
+    where, ufunc = f"@op {definition.name}", definition.ufunc
+    parameters = [*definition.inputs, *([f"*{definition.variadic}"] if definition.variadic else [])]
+    if isinstance(definition.signature, str):
+        check_signature(where, definition.signature, parameters)
+    if isinstance(definition.types, str):
+        check_types(where, definition.types, parameters, definition.attrs)
+    if ufunc is not None and not isinstance(ufunc, np.ufunc):
+        raise errors.InvalidArgumentError(f"{where}: ufunc= is a {type(ufunc).__name__} but only a numpy.ufunc is known to "
+                                          "write its result and nothing else; leave it out, or pass into= a function of the "
+                                          "inputs and outputs")
+    if ufunc is not None and (ufunc.nin, ufunc.nout) != (len(parameters), 1):
+        raise errors.InvalidArgumentError(f"{where}: ufunc= has {ufunc.nin} inputs and {ufunc.nout} outputs but the operation "
+                                          f"has {len(parameters)} and 1; leave it out")

@@ -1,47 +1,19 @@
-"""Rules of shapes and dtypes as operations state them, `a[m,k] b[k,n] -> [m,n]` and `T T -> T`: read, and applied to inputs."""
+"""Rules of shapes and dtypes, as operations state them with `a[m,k] b[k,n] -> [m,n]` and `T T -> T`: applied to inputs."""
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.opdef import OpDef
 from workbench.core.graph.shape import Dim, Shape, broadcast
+from workbench.core.graph.signature import KINDS, Pattern, parse
 
-__all__ = ["Pattern", "infer_dtypes", "infer_shapes", "input_names", "parse", "type_terms"]
+__all__ = ["infer_dtypes", "infer_shapes", "input_names", "type_terms"]
 
 _REMEMBERED = 4096      # answers about shapes and about dtypes
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """One term of a signature: `a[m,k]`, `*values[...]`, or `?` for any shape."""
-
-    name: str
-    dims: tuple[str, ...] | None     # None = any shape
-    variadic: bool = False
-
-
-_TERM = re.compile(r"(\*?)([A-Za-z_]\w*)?(?:\[([^\]]*)\]|(\?))")
-_cache: dict[str, tuple[tuple[Pattern, ...], tuple[Pattern, ...]]] = {}
-
-
-def parse(text: str) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
-    """(input patterns, output patterns) of a signature."""
-    if text not in _cache:
-        left, _, right = text.partition("->")
-        _cache[text] = _terms(left), _terms(right)
-    return _cache[text]
-
-
-def _terms(text: str) -> tuple[Pattern, ...]:
-    return tuple(
-        Pattern(name or "", None if any_ else tuple(d.strip() for d in dims.split(",") if d.strip()), star == "*")
-        for star, name, dims, any_ in _TERM.findall(text))
 
 
 # inference
@@ -172,10 +144,6 @@ def _terms_of(types: str, inputs: int, outputs: int) -> tuple[list[str], list[st
     return left[:inputs], right[:outputs]
 
 
-_KINDS = {"float": ("float",), "number": ("float", "int", "complex"), "int": ("int",), "real": ("float", "int"),
-          "differentiable": ("float", "complex"), "quantized": ("quantized",)}
-
-
 def _bind_type(where: str, term: str, dtype: DType, name: str, binding: dict[str, tuple[DType, str]],
                attrs: Mapping[str, Any]) -> None:
     letter, _, kind = term.partition(":")
@@ -184,7 +152,7 @@ def _bind_type(where: str, term: str, dtype: DType, name: str, binding: dict[str
     if letter.startswith("@"):
         wanted = as_dtype(attrs[letter[1:]])
     elif letter[0].isupper():
-        if kind and dtype.kind not in _KINDS[kind]:
+        if kind and dtype.kind not in KINDS[kind]:
             raise errors.DtypeError(f"{where}: {name} is {dtype.name} but a {kind} type is needed; cast it")
         first, place = binding.setdefault(letter, (dtype, name))
         if first is not dtype:
