@@ -4,11 +4,13 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["Clock", "Ring"]
+__all__ = ["Clock", "Ring", "Stages"]
 
 _CLOCKS = 1000           # offsets kept per task
+_RECORD = 160            # bytes of a graph's record besides its nodes
 
 
 class Ring:
@@ -40,6 +42,60 @@ class Ring:
         lost = max(0, first - cursor)
         newest = list(itertools.islice(reversed(self.records), min(kept, self.count - cursor)))   # costs the new ones only
         return self.count, lost, newest[::-1]
+
+
+@dataclass
+class _Nodes:
+    """The nodes that one record or several show, and the memory that they take."""
+
+    all: tuple[Any, ...]
+    nbytes: int
+    shown: int = 0       # in how many records
+
+
+class Stages(Ring):
+    """The newest graphs, within a number of bytes; the stages of an executable go together, the newest ones stay.
+
+    A stage whose nodes are equal to those of another that is kept shows these: a model that is built again costs its records
+    alone.
+    """
+
+    def __init__(self, size: Callable[[Any], int]) -> None:
+        super().__init__(None)
+        self.held = 0
+        self._measured = size
+        self._known: dict[tuple[Any, ...], _Nodes] = {}
+        self._shown: deque[_Nodes] = deque()      # of each record
+        self._newest: tuple[tuple[Any, ...], _Nodes] = (), _Nodes((), 0)      # as they came, as they are kept
+
+    def keep(self, item: Any, nbytes: int) -> None:
+        came, nodes = self._newest
+        if came is not item.nodes or not nodes.shown:
+            nodes = self._find(item)
+            self._newest = item.nodes, nodes
+        nodes.shown += 1
+        self.held += _RECORD
+        self._shown.append(nodes)
+        self.append(replace(item, nodes=nodes.all))
+        while self.held > nbytes and self.records[0].key != item.key:
+            oldest = self.records[0].key
+            while self.records[0].key == oldest:
+                self._forget()
+
+    def _find(self, item: Any) -> _Nodes:
+        if item.nodes not in self._known:
+            self._known[item.nodes] = _Nodes(item.nodes, self._measured(item))
+            self.held += self._known[item.nodes].nbytes
+        return self._known[item.nodes]
+
+    def _forget(self) -> None:
+        self.records.popleft()
+        nodes = self._shown.popleft()
+        nodes.shown -= 1
+        self.held -= _RECORD
+        if not nodes.shown:
+            self.held -= nodes.nbytes
+            del self._known[nodes.all]
 
 
 class Clock:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from workbench.core.rings import Clock, Ring
+from workbench.core.rings import Clock, Ring, Stages
 from workbench.settings import settings
 
 __all__ = ["STATES", "GraphRecord", "Journal", "KnobRecord", "NodeRecord", "Point", "Span", "StateRecord", "StatusRecord",
@@ -96,7 +96,8 @@ def node_bytes(node: NodeRecord) -> int:
 class GraphRecord:
     """A graph at one stage: "built", then after each pass, "placed", "partition", then after each device pass.
 
-    Stages of one key share the records of nodes that are equal in both.
+    Stages of one key share the records of nodes that are equal in both. Those of equal graphs, as a cell that is run again
+    makes them, share all of their nodes in a journal.
     """
 
     key: str                         # identifies the executable: stable within the session
@@ -177,22 +178,6 @@ class StatusRecord:
 _SAID = ("what", "part", "parts", "task", "cause", "fix")      # of a state; gone with it unless said again
 
 
-class _Stages(Ring):
-    """The newest graphs, within a number of bytes; the stages of an executable go together, the newest ones stay."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.held = 0
-
-    def keep(self, item: GraphRecord, nbytes: int) -> None:
-        self.append(item)
-        self.held += _stage_bytes(item)
-        while self.held > nbytes and self.records[0].key != item.key:
-            oldest = self.records[0].key
-            while self.records[0].key == oldest:
-                self.held -= _stage_bytes(self.records.popleft())
-
-
 def _stage_bytes(record: GraphRecord) -> int:
     return record.nbytes or sum(map(node_bytes, record.nodes))
 
@@ -214,7 +199,7 @@ class Journal:
         self._lock = threading.RLock()
         size = capacity or settings.trace_capacity
         self._spans, self._points = Ring(size, settings.trace_bytes, _span_bytes), Ring(size)
-        self._states, self._tasks, self._graphs = Ring(1000), Ring(1000), _Stages()
+        self._states, self._tasks, self._graphs = Ring(1000), Ring(1000), Stages(_stage_bytes)
         self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
         self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in

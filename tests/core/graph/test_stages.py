@@ -112,16 +112,37 @@ def test_ten_stages_take_little_more_memory_than_one_and_say_how_much():
 
 
 def test_the_journal_keeps_graphs_by_their_bytes_and_executables_as_a_whole():
-    program = chain(10)
     journal = Journal(graph_bytes=0)
-    for key in ("s_0", "s_1"):
-        stages = Stages(key, ())
+    for number, key in enumerate(("s_0", "s_1")):
+        stages, program = Stages(key, ()), chain(10 + number)
         for stage in ("built", "fold"):
             journal.graph(stages.whole(stage, "A.", program))
     after, lost, kept = journal.graphs_since()
     assert (after, lost, [(r.key, r.stage) for r in kept]) == (4, 2, [("s_1", "built"), ("s_1", "fold")])
-    journal.graph_bytes = 4 * sum(r.nbytes for r in kept)
-    for key in ("s_2", "s_3", "s_4", "s_5"):
-        journal.graph(Stages(key, ()).whole("built", "A.", program))
+    journal.graph_bytes = 5 * sum(r.nbytes for r in kept)
+    for number in range(2, 6):
+        journal.graph(Stages(f"s_{number}", ()).whole("built", "A.", chain(10 + number)))
     assert [r.key for r in journal.graphs_since(4)[2]] == ["s_2", "s_3", "s_4", "s_5"]
     assert journal.graphs_since()[1] == 4, "s_1 went with both its stages"
+
+
+def test_a_graph_that_is_built_again_costs_its_records_alone():
+    """What a notebook cell does that is run again: as many graphs as before are kept, whose nodes are there once."""
+    first = Stages("s_0", ()).whole("built", "A.", chain(100))
+    journal = Journal(graph_bytes=2 * first.nbytes)
+    for number in range(30):
+        stages, program = Stages(f"s_{number}", ()), chain(100)
+        for stage, made in (("built", program), ("fold", again(program)), ("stable", program)):
+            journal.graph(stages.whole(stage, "A.", made))
+    _, lost, kept = journal.graphs_since()
+    assert lost == 0 and [record.key for record in kept[::3]] == [f"s_{number}" for number in range(30)]
+    assert len({id(record.nodes) for record in kept}) == 1 and kept[0].nodes == first.nodes
+
+
+def test_shared_nodes_are_counted_until_the_last_record_of_them_goes():
+    def whole(key: str, length: int) -> GraphRecord:
+        return Stages(key, ()).whole("built", "A.", chain(length))
+    journal = Journal(graph_bytes=int(2.5 * whole("", 52).nbytes))
+    for key, length in (("s_0", 50), ("s_1", 50), ("s_2", 51), ("s_3", 52)):
+        journal.graph(whole(key, length))
+    assert [record.key for record in journal.graphs_since()[2]] == ["s_2", "s_3"]

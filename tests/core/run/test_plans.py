@@ -224,9 +224,8 @@ def cell(style: str) -> None:
 
 @pytest.mark.parametrize("style", ["closed", "left", "interactive"])
 @pytest.mark.usefixtures("young")
-def test_cells_that_rebuild_a_model_leave_nothing_behind(style, monkeypatch):
+def test_cells_that_rebuild_a_model_leave_nothing_behind(style):
     from workbench.core.compile.plan import Plan
-    monkeypatch.setattr(journal, "enabled", False)      # what is kept for views has bounds of its own
     def rerun(times: int) -> None:
         for _ in range(times):
             cell(style)
