@@ -61,7 +61,7 @@ PROTOCOLS = {
     "create_model_fn_ops", "_metrics", "logits",           # what models call of heads, and they of their kinds
     "every_n_step_begin", "every_n_step_end",              # what loops call of monitors
     "export",                                              # what evaluations call of exporters
-    "_draw",                                               # what sample calls of distributions
+    "_draw", "_possible",                                  # what sample and log_prob call of distributions
 }
 
 

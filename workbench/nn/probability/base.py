@@ -1,16 +1,17 @@
 """What every probability distribution can be asked, by the names of tf.distributions; divergences between two of them."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.checks import assert_positive
 from workbench.nn.framework import control_dependencies, name_scope
+from workbench.nn.probability.checked import after
 
 __all__ = ["FULLY_REPARAMETERIZED", "NOT_REPARAMETERIZED", "Distribution", "RegisterKL", "ReparameterizationType",
            "kl_divergence"]
@@ -35,7 +36,8 @@ class Distribution:
 
     Subclasses give `_draw(shape, seed)` (samples [*shape] before the event) and what they can of `_log_prob`, `_prob`,
     `_cdf`, `_log_cdf`, `_quantile`, `_entropy`, `_mean`, `_variance`, `_stddev`, `_covariance` and `_mode`. What neither a
-    class nor a formula here gives raises NotImplementedError. With `validate_args` parameters are checked in every step;
+    class nor a formula here gives raises NotImplementedError. With `validate_args` parameters are checked in every step, and
+    events whose probability is asked for by what `_possible` asserts of them (of those of `cdf` unless not `_cdf_checks`);
     without `allow_nan_stats` an undefined mean, variance or mode is an InvalidArgumentError when run, not NaN.
     """
 
@@ -65,10 +67,7 @@ class Distribution:
         return found
 
     def _positive(self, value: Tensor, validate_args: bool) -> Tensor:
-        if not validate_args:
-            return value
-        with control_dependencies([assert_positive(value)]):
-            return ops.identity(value)
+        return after([assert_positive(value)], value) if validate_args else value
 
     def copy(self, **override_parameters_kwargs: Any) -> Any:
         """The same distribution with other values for some parameters."""
@@ -156,31 +155,44 @@ class Distribution:
     def _value(self, value: Any) -> Tensor:
         return convert(value, None if isinstance(value, Tensor) or self.dtype.is_integer else self.dtype)
 
+    _cdf_checks = True      # does cdf take only events that can come?
+
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        """Assertions that hold for every event x."""
+        return ()
+
+    def _asked(self, value: Any, checks: bool = True) -> Tensor:
+        """The event `value` as a tensor, after what is asserted of it where that is wanted."""
+        x = self._value(value)
+        return after(self._possible(x), x) if self.validate_args and checks else x
+
     def log_prob(self, value: Any, name: str = "log_prob", **condition_kwargs: Any) -> Tensor:
         """The logarithm of the density, or of the probability, of `value`."""
-        return self._ask("log_prob", name, self._value(value), conditions=condition_kwargs, ways=(("prob", ops.log),))
+        return self._ask("log_prob", name, self._asked(value), conditions=condition_kwargs, ways=(("prob", ops.log),))
 
     def prob(self, value: Any, name: str = "prob", **condition_kwargs: Any) -> Tensor:
         """The density, or the probability, of `value`."""
-        return self._ask("prob", name, self._value(value), conditions=condition_kwargs, ways=(("log_prob", ops.exp),))
+        return self._ask("prob", name, self._asked(value), conditions=condition_kwargs, ways=(("log_prob", ops.exp),))
 
     def cdf(self, value: Any, name: str = "cdf", **condition_kwargs: Any) -> Tensor:
         """The probability of an event up to `value`."""
-        return self._ask("cdf", name, self._value(value), conditions=condition_kwargs, ways=(("log_cdf", ops.exp),))
+        return self._ask("cdf", name, self._asked(value, self._cdf_checks), conditions=condition_kwargs,
+                         ways=(("log_cdf", ops.exp),))
 
     def log_cdf(self, value: Any, name: str = "log_cdf", **condition_kwargs: Any) -> Tensor:
         """The logarithm of cdf."""
-        return self._ask("log_cdf", name, self._value(value), conditions=condition_kwargs, ways=(("cdf", ops.log),))
+        return self._ask("log_cdf", name, self._asked(value, self._cdf_checks), conditions=condition_kwargs,
+                         ways=(("cdf", ops.log),))
 
     def survival_function(self, value: Any, name: str = "survival_function", **condition_kwargs: Any) -> Tensor:
         """The probability of an event above `value`."""
-        return self._ask("survival_function", name, self._value(value), conditions=condition_kwargs,
-                         ways=(("cdf", lambda p: 1.0 - p),))
+        return self._ask("survival_function", name, self._asked(value, self._cdf_checks),
+                         conditions=condition_kwargs, ways=(("cdf", lambda p: 1.0 - p),))
 
     def log_survival_function(self, value: Any, name: str = "log_survival_function", **condition_kwargs: Any) -> Tensor:
         """The logarithm of survival_function."""
-        return self._ask("log_survival_function", name, self._value(value), conditions=condition_kwargs,
-                         ways=(("survival_function", ops.log), ("cdf", lambda p: ops.log1p(-p))))
+        return self._ask("log_survival_function", name, self._asked(value, self._cdf_checks),
+                         conditions=condition_kwargs, ways=(("survival_function", ops.log), ("cdf", lambda p: ops.log1p(-p))))
 
     def quantile(self, value: Any, name: str = "quantile") -> Tensor:
         """The number up to which the probability is `value`."""

@@ -7,8 +7,9 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.checks import assert_positive
-from workbench.nn.framework import control_dependencies, name_scope
+from workbench.nn.checks import assert_equal, assert_non_negative, assert_positive
+from workbench.nn.framework import name_scope
+from workbench.nn.probability.checked import after, none_zero
 
 __all__ = ["Affine", "Bijector", "Chain", "Exp", "Identity", "Inline", "Invert", "Permute", "PowerTransform", "Sigmoid",
            "SinhArcsinh", "Softplus"]
@@ -17,7 +18,7 @@ __all__ = ["Affine", "Bijector", "Chain", "Exp", "Identity", "Inline", "Invert",
 class Bijector:
     """A map whose events are the last `event_ndims` axes. Subclasses give `_forward`, `_inverse` and one of the logarithms of
     the Jacobian's determinant, `_forward_log_det_jacobian(x)` or `_inverse_log_det_jacobian(y)`, element by element; these
-    are summed over an event."""
+    are summed over an event. With `validate_args` parameters, and what is mapped, are checked in every step."""
 
     def __init__(self, event_ndims: int = 0, validate_args: bool = False, name: str | None = None) -> None:
         self.event_ndims, self.validate_args, self.name = event_ndims, validate_args, name or type(self).__name__.lower()
@@ -37,6 +38,12 @@ class Bijector:
         if type(self)._forward_log_det_jacobian is Bijector._forward_log_det_jacobian:
             raise NotImplementedError("log_det_jacobian not implemented")
         return -self._forward_log_det_jacobian(self._inverse(y))
+
+    def _above_zero(self, y: Tensor) -> Tensor:
+        """y of a map all of whose results are positive."""
+        if not self.validate_args:
+            return y
+        return after([assert_positive(y, message="Inverse transformation input must be greater than 0")], y)
 
     def _summed(self, found: Tensor) -> Tensor:
         return found if not self.event_ndims else ops.reduce_sum(found, axis=list(range(-self.event_ndims, 0)))
@@ -88,7 +95,7 @@ class Exp(Bijector):
         return ops.exp(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return ops.log(y)
+        return ops.log(self._above_zero(y))
 
     def _forward_log_det_jacobian(self, x: Tensor) -> Tensor:
         return x
@@ -105,13 +112,17 @@ class PowerTransform(Bijector):
         self.power = power
 
     def _forward(self, x: Tensor) -> Tensor:
+        if self.validate_args and self.power:
+            x = after([assert_non_negative(1.0 + self.power * x, message="Forward transformation input must be at least "
+                                           f"{-1.0 / self.power}")], x)
         return ops.exp(ops.log1p(x * self.power) / self.power if self.power else x)
 
     def _inverse(self, y: Tensor) -> Tensor:
+        y = self._above_zero(y)
         return ops.expm1(ops.log(y) * self.power) / self.power if self.power else ops.log(y)
 
     def _inverse_log_det_jacobian(self, y: Tensor) -> Tensor:
-        return (self.power - 1.0) * ops.log(y)
+        return (self.power - 1.0) * ops.log(self._above_zero(y))
 
 
 class Sigmoid(Bijector):
@@ -140,6 +151,8 @@ class Softplus(Bijector):
                  name: str = "softplus") -> None:
         super().__init__(event_ndims, validate_args, name)
         self._softness = 1.0 if hinge_softness is None else hinge_softness
+        if validate_args and hinge_softness is not None:
+            self._softness = none_zero(convert(hinge_softness), "hinge_softness")
 
     def _forward(self, x: Tensor) -> Tensor:
         return self._softness * ops.softplus(x / self._softness)
@@ -161,8 +174,8 @@ class SinhArcsinh(Bijector):
         self.skewness = convert(0.0 if skewness is None else skewness)
         self.tailweight = convert(1.0 if tailweight is None else tailweight, self.skewness.dtype)
         if validate_args:
-            with control_dependencies([assert_positive(self.tailweight, message="Argument tailweight was not positive")]):
-                self.tailweight = ops.identity(self.tailweight)
+            self.tailweight = after([assert_positive(self.tailweight, message="Argument tailweight was not positive")],
+                                    self.tailweight)
 
     def _forward(self, x: Tensor) -> Tensor:
         return ops.sinh((ops.asinh(x) + self.skewness) * self.tailweight)
@@ -182,6 +195,11 @@ class Permute(Bijector):
     def __init__(self, permutation: Any, validate_args: bool = False, name: str | None = None) -> None:
         super().__init__(1, validate_args, name or "permute")
         self.permutation = convert(permutation)
+        if validate_args:
+            places = ops.range(ops.shape(self.permutation)[-1])
+            turned = ops.cast(ops.top_k(-self.permutation, ops.size(places))[0], places.dtype)
+            self.permutation = after([assert_equal(-turned, places, message="Permutation over `d` must contain exactly one of "
+                                                   "each of `{0, 1, ..., d}`")], self.permutation)
 
     def _forward(self, x: Tensor) -> Tensor:
         return ops.gather(x, self.permutation, axis=-1)
@@ -217,6 +235,11 @@ class Affine(Bijector):
         if self._tril is not None and self._diagonal is not None:
             own = ops.matrix_diag_part(self._tril)
             self._tril, self._diagonal = ops.matrix_set_diag(self._tril, own + self._diagonal), None
+        if validate_args and self._tril is not None:
+            own = none_zero(ops.matrix_diag_part(self._tril), "the diagonal of the scale")
+            self._tril = ops.matrix_set_diag(self._tril, own)
+        elif validate_args and self._diagonal is not None:
+            self._diagonal = none_zero(self._diagonal, "the diagonal of the scale")
 
     def _forward(self, x: Tensor) -> Tensor:
         if self._tril is not None:

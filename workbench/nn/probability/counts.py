@@ -1,21 +1,31 @@
 """Distributions of counts: Poisson's, binomial, negative binomial, geometric, Dirichlet-multinomial; and of one value alone."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.nn.checks import assert_less_equal, assert_non_negative, assert_positive
 from workbench.nn.framework import name_scope
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution
+from workbench.nn.probability.checked import after, counts
 from workbench.nn.probability.discrete import logits_and_probs
 from workbench.nn.probability.scalar import _tiny, _TwoParameters
-from workbench.nn.probability.vector import Dirichlet, _classes, _Vectors
+from workbench.nn.probability.vector import Dirichlet, _classes, _Counted, _Vectors
 
 __all__ = ["Binomial", "Deterministic", "DirichletMultinomial", "Geometric", "NegativeBinomial", "Poisson",
            "VectorDeterministic"]
 
 
-class Poisson(Distribution):
+class _Counts(Distribution):
+    """Events are numbers of times."""
+
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        return counts(x, "counts")
+
+
+class Poisson(_Counts):
     """How many events come where `rate` = exp(`log_rate`) are expected. ValueError unless one of them is given."""
 
     def __init__(self, rate: Any = None, log_rate: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
@@ -55,14 +65,15 @@ class Poisson(Distribution):
         return ops.floor(self.rate)
 
 
-class Geometric(Distribution):
+class Geometric(_Counts):
     """How often an event of the probability `probs`, the sigmoid of `logits`, fails to come before it comes."""
 
     def __init__(self, logits: Any = None, probs: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
                  name: str = "Geometric") -> None:
         parameters = locals()
         with name_scope(name):
-            self.logits, self.probs = logits_and_probs(self, logits, probs)
+            self.logits, self.probs = logits_and_probs(self, logits, probs, validate_args)
+            self.probs = self._positive(self.probs, validate_args)
         super().__init__(self.probs.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.logits, self.probs], name)
 
@@ -94,17 +105,22 @@ class Geometric(Distribution):
         return ops.zeros_like(self.probs)
 
 
-class _Trials(_TwoParameters):
+class _Trials(_Counts, _TwoParameters):
     """Counts of `total_count` trials with the probability `probs`, the sigmoid of `logits`, each."""
 
     def __init__(self, total_count: Any, logits: Any, probs: Any, validate_args: bool, allow_nan_stats: bool, name: str,
                  parameters: dict[str, Any]) -> None:
         with name_scope(name):
-            self.logits, self.probs = logits_and_probs(self, logits, probs)
-            self.total_count = self._positive(self._float(total_count, "total_count", self.probs), validate_args)
+            self.logits, self.probs = logits_and_probs(self, logits, probs, validate_args)
+            total = self._float(total_count, "total_count", self.probs)
+            self.total_count = after(self._allowed(total), total) if validate_args else total
             self._first, self._second = self.total_count, self.probs
         super().__init__(self.probs.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.total_count, self.logits, self.probs], name)
+
+    def _allowed(self, total_count: Tensor) -> Sequence[Operation]:
+        """Assertions that hold for every `total_count`."""
+        raise NotImplementedError(f"{type(self).__name__}: what total_count may be is missing; define _allowed")
 
 
 class Binomial(_Trials):
@@ -121,6 +137,14 @@ class Binomial(_Trials):
         number = ops.reshape(ops.range(most), ops.concat([ops.stack([most]), ops.ones_like(shape)], axis=0))
         asked = ops.cast(number, self.dtype) < self.total_count + ops.zeros(shape, self.dtype)
         return ops.reduce_sum(ops.cast(ops.logical_and(hit, asked), self.dtype), axis=0)
+
+    def _allowed(self, total_count: Tensor) -> Sequence[Operation]:
+        return counts(total_count, "total_count")
+
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        like = ops.zeros_like(x)
+        return [*super()._possible(x), assert_less_equal(x + ops.zeros_like(self.total_count), self.total_count + like,
+                                                         message="counts must be total_count or less")]
 
     def _log_prob(self, counts: Tensor) -> Tensor:
         n = self.total_count
@@ -151,6 +175,9 @@ class NegativeBinomial(_Trials):
                  allow_nan_stats: bool = True, name: str = "NegativeBinomial") -> None:
         super().__init__(total_count, logits, probs, validate_args, allow_nan_stats, name, locals())
 
+    def _allowed(self, total_count: Tensor) -> Sequence[Operation]:
+        return [assert_positive(total_count, message="total_count must be positive")]
+
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         full = ops.zeros(shape, self.dtype)
         rate = ops.random_gamma([], full + self.total_count, full + ops.exp(-self.logits), dtype=self.dtype, seed=seed)
@@ -176,7 +203,7 @@ class NegativeBinomial(_Trials):
         return ops.maximum(found, 0.0)
 
 
-class DirichletMultinomial(_Vectors):
+class DirichletMultinomial(_Counted):
     """How often each class comes among `total_count` draws, whose probabilities are drawn from Dirichlet(`concentration`)."""
 
     def __init__(self, total_count: Any, concentration: Any, validate_args: bool = False, allow_nan_stats: bool = True,
@@ -184,7 +211,7 @@ class DirichletMultinomial(_Vectors):
         parameters = locals()
         with name_scope(name):
             self.concentration = self._positive(self._float(concentration, "concentration"), validate_args)
-            self.total_count = self._float(total_count, "total_count", self.concentration)
+            self.total_count = self._total(total_count, self.concentration, validate_args)
             self.total_concentration = ops.reduce_sum(self.concentration, axis=-1)
             self._parameter = self.total_count[..., None] * self.concentration / self.total_concentration[..., None]
         super().__init__(self.concentration.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
@@ -236,6 +263,8 @@ class Deterministic(Distribution):
         with name_scope(name):
             self.loc = convert(loc)
             self.atol, self.rtol = (convert(0 if value is None else value, self.loc.dtype) for value in (atol, rtol))
+            if validate_args:
+                self.atol, self.rtol = (after([assert_non_negative(slack)], slack) for slack in (self.atol, self.rtol))
             self._slack = self.atol + self.rtol * ops.abs(self.loc)
         super().__init__(self.loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self.loc], name)
 

@@ -1,26 +1,32 @@
 """Distributions that are given by logits or probabilities: what these have in common, and Bernoulli's."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.nn.checks import assert_less_equal
 from workbench.nn.framework import name_scope
 from workbench.nn.probability.base import NOT_REPARAMETERIZED, Distribution, RegisterKL
+from workbench.nn.probability.checked import after, counts, shares
 
 __all__ = ["Bernoulli", "logits_and_probs"]
 
 
-def logits_and_probs(owner: Distribution, logits: Any, probs: Any, several: bool = False) -> tuple[Tensor, Tensor]:
+def logits_and_probs(owner: Distribution, logits: Any, probs: Any, validate_args: bool,
+                     several: bool = False) -> tuple[Tensor, Tensor]:
     """Both from the one that is given; of one class against another, or of `several` along the last axis. ValueError for
-    none or two."""
+    none or two; with `validate_args` InvalidArgumentError in the step for `probs` that are no probabilities."""
     if (logits is None) == (probs is None):
         raise ValueError("Must pass probs or logits, but not both.")
     if logits is not None:
         given = owner._float(logits, "logits")
         return given, ops.softmax(given) if several else ops.sigmoid(given)
     given = owner._float(probs, "probs")
+    if validate_args:
+        given = after(shares(given, several), given)
     return ops.log(given) if several else ops.log(given) - ops.log1p(-given), given
 
 
@@ -33,7 +39,7 @@ class Bernoulli(Distribution):
                  allow_nan_stats: bool = True, name: str = "Bernoulli") -> None:
         parameters = locals()
         with name_scope(name):
-            self.logits, self.probs = logits_and_probs(self, logits, probs)
+            self.logits, self.probs = logits_and_probs(self, logits, probs, validate_args)
         super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.logits, self.probs], name)
 
@@ -42,6 +48,9 @@ class Bernoulli(Distribution):
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         return ops.cast(ops.random_uniform(shape, dtype=self.probs.dtype, seed=seed) < self.probs, self.dtype)
+
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        return [*counts(x, "events"), assert_less_equal(x, ops.ones_like(x), message="events must be 0 or 1")]
 
     def _log_prob(self, event: Tensor) -> Tensor:
         wanted = ops.cast(event, self.logits.dtype)

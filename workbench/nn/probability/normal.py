@@ -9,6 +9,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import name_scope
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, RegisterKL
 from workbench.nn.probability.bijectors import Affine
+from workbench.nn.probability.checked import none_zero
 from workbench.nn.probability.made import TransformedDistribution
 from workbench.nn.probability.scalar import Exponential, Laplace
 from workbench.nn.probability.vector import MultivariateNormalDiag, _Vectors
@@ -83,6 +84,9 @@ class MultivariateNormalTriL(_Scaled):
                 self._matrix = ops.matrix_diag(ops.ones_like(like))
             else:
                 self._matrix = ops.matrix_band_part(self._float(scale_tril, "scale_tril"), -1, 0)
+                if validate_args:
+                    self._matrix = ops.matrix_set_diag(self._matrix, none_zero(ops.matrix_diag_part(self._matrix),
+                                                                               "the diagonal of scale_tril"))
                 like = ops.matrix_diag_part(self._matrix)
             self._finish(loc, like, parameters, validate_args, allow_nan_stats, name)
 

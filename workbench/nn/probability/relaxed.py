@@ -1,10 +1,12 @@
 """Classes as vectors with a single 1, and their relaxations that carry gradients (Maddison et al., Jang et al. 2016)."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.nn.checks import assert_near, assert_non_positive
 from workbench.nn.framework import name_scope
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, RegisterKL, kl_divergence
 from workbench.nn.probability.bijectors import Exp, Sigmoid
@@ -23,7 +25,7 @@ class OneHotCategorical(_OfClasses, _Vectors):
                  allow_nan_stats: bool = True, name: str = "OneHotCategorical") -> None:
         parameters = locals()
         with name_scope(name):
-            self.logits, self.probs = logits_and_probs(self, logits, probs, several=True)
+            self.logits, self.probs = logits_and_probs(self, logits, probs, validate_args, several=True)
             self._parameter = self.logits
         super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.logits, self.probs], name)
@@ -64,7 +66,7 @@ class ExpRelaxedOneHotCategorical(_OfClasses, _Vectors):
                  validate_args: bool = False, allow_nan_stats: bool = True, name: str = "ExpRelaxedOneHotCategorical") -> None:
         parameters = locals()
         with name_scope(name):
-            self.logits, self.probs = logits_and_probs(self, logits, probs, several=True)
+            self.logits, self.probs = logits_and_probs(self, logits, probs, validate_args, several=True)
             self.temperature = self._positive(self._float(temperature, "temperature", self.logits), validate_args)
             self._parameter = self.logits + ops.zeros_like(self.temperature)[..., None]
         super().__init__(dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
@@ -75,6 +77,11 @@ class ExpRelaxedOneHotCategorical(_OfClasses, _Vectors):
         uniform = ops.random_uniform(full, 1e-30, 1.0, dtype=self.logits.dtype, seed=seed)
         noisy = (self.logits - ops.log(-ops.log(uniform))) / self.temperature[..., None]
         return ops.cast(ops.log_softmax(noisy), self.dtype)
+
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        return [assert_non_positive(x, message="samples must be 0 or less"),
+                assert_near(ops.exp(ops.reduce_logsumexp(x, axis=-1)), ops.ones_like(x[..., 0]),
+                            message="the exponentials of samples must sum to 1")]
 
     def _log_prob(self, x: Tensor) -> Tensor:
         size = ops.cast(self.event_size, self.logits.dtype)
@@ -104,7 +111,7 @@ class RelaxedBernoulli(TransformedDistribution):
     def __init__(self, temperature: Any, logits: Any = None, probs: Any = None, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "RelaxedBernoulli") -> None:
         parameters = locals()
-        self.logits, self.probs = logits_and_probs(self, logits, probs)
+        self.logits, self.probs = logits_and_probs(self, logits, probs, validate_args)
         self.temperature = convert(temperature, self.logits.dtype)
         inner = Logistic(self.logits / self.temperature, 1.0 / self.temperature + ops.zeros_like(self.logits), validate_args,
                          allow_nan_stats)

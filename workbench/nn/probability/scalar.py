@@ -2,16 +2,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.nn.checks import assert_less, assert_positive
 from workbench.nn.framework import name_scope
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution, RegisterKL
+from workbench.nn.probability.tails import HALF_LOG_2PI, log_ndtr, ndtr
 
 __all__ = ["Beta", "Exponential", "Gamma", "Laplace", "Normal", "StudentT", "Uniform"]
-
-_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def _tiny(dtype: Any) -> float:
@@ -51,21 +52,6 @@ class _LocationScale(_TwoParameters):
     _mode = _mean
 
 
-def _ndtr(z: Tensor) -> Tensor:
-    return 0.5 * ops.erfc(-z / math.sqrt(2))
-
-
-def _log_ndtr(z: Tensor) -> Tensor:
-    """The logarithm of the normal distribution function, also where the function itself is 0."""
-    low, high = (-20.0, 8.0) if z.dtype.name == "float64" else (-10.0, 5.0)
-    tail = ops.minimum(z, low)
-    squared = ops.square(tail)
-    series = 1.0 - 1.0 / squared + 3.0 / ops.square(squared) - 15.0 / (squared * ops.square(squared))
-    far = -0.5 * squared - ops.log(-tail) - _HALF_LOG_2PI + ops.log(series)
-    near = ops.log(_ndtr(ops.clip_by_value(z, low, high)))
-    return ops.where(z > high, -_ndtr(-ops.maximum(z, high)), ops.where(z > low, near, far))
-
-
 class Normal(_LocationScale):
     """The normal distribution of mean `loc` and standard deviation `scale`."""
 
@@ -77,25 +63,25 @@ class Normal(_LocationScale):
         return ops.random_normal(shape, dtype=self.dtype, seed=seed) * self.scale + self.loc
 
     def _log_prob(self, x: Tensor) -> Tensor:
-        return -0.5 * ops.square(self._z(x)) - (_HALF_LOG_2PI + ops.log(self.scale))
+        return -0.5 * ops.square(self._z(x)) - (HALF_LOG_2PI + ops.log(self.scale))
 
     def _cdf(self, x: Tensor) -> Tensor:
-        return _ndtr(self._z(x))
+        return ndtr(self._z(x))
 
     def _log_cdf(self, x: Tensor) -> Tensor:
-        return _log_ndtr(self._z(x))
+        return log_ndtr(self._z(x))
 
     def _survival_function(self, x: Tensor) -> Tensor:
-        return _ndtr(-self._z(x))
+        return ndtr(-self._z(x))
 
     def _log_survival_function(self, x: Tensor) -> Tensor:
-        return _log_ndtr(-self._z(x))
+        return log_ndtr(-self._z(x))
 
     def _quantile(self, p: Tensor) -> Tensor:
         return ops.ndtri(p) * self.scale + self.loc
 
     def _entropy(self) -> Tensor:
-        return 0.5 + _HALF_LOG_2PI + ops.log(self.scale + ops.zeros_like(self.loc))
+        return 0.5 + HALF_LOG_2PI + ops.log(self.scale + ops.zeros_like(self.loc))
 
     def _stddev(self) -> Tensor:
         return self.scale + ops.zeros_like(self.loc)
@@ -257,6 +243,10 @@ class _ShapeRate(_TwoParameters):
         return ops.random_gamma([], full + self.concentration, full + self.rate, dtype=self.dtype, seed=seed)
 
 
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        return [assert_positive(x, message="samples must be positive")]
+
+
 class Gamma(_ShapeRate):
     """The gamma distribution of shape `concentration` and inverse scale `rate`."""
 
@@ -345,6 +335,12 @@ class Beta(_TwoParameters):
         one = ops.random_gamma([], full + self.concentration1, dtype=self.dtype, seed=seed)
         other = ops.random_gamma([], full + self.concentration0, dtype=self.dtype, seed=None if seed is None else seed + 1)
         return one / (one + other)
+
+    _cdf_checks = False      # it is 0 and 1 at the ends, where there is no density
+
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        return [assert_positive(x, message="samples must be positive"),
+                assert_less(x, ops.ones_like(x), message="samples must be less than 1")]
 
     def _log_beta(self) -> Tensor:
         return ops.lgamma(self.concentration1) + ops.lgamma(self.concentration0) - ops.lgamma(self.total_concentration)

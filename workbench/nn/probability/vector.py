@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape
+from workbench.nn.checks import assert_equal, assert_near, assert_positive
 from workbench.nn.framework import name_scope
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution, RegisterKL
+from workbench.nn.probability.checked import after, counts, none_zero
 from workbench.nn.probability.discrete import logits_and_probs
 
 __all__ = ["Categorical", "Dirichlet", "Multinomial", "MultivariateNormalDiag"]
@@ -44,7 +47,7 @@ class Categorical(_OfClasses):
                  allow_nan_stats: bool = True, name: str = "Categorical") -> None:
         parameters = locals()
         with name_scope(name):
-            self.logits, self.probs = logits_and_probs(self, logits, probs, several=True)
+            self.logits, self.probs = logits_and_probs(self, logits, probs, validate_args, several=True)
         super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.logits, self.probs], name)
 
@@ -53,6 +56,9 @@ class Categorical(_OfClasses):
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         return ops.cast(_classes(self.logits, shape, (self.logits.shape.rank or 1) - 1, seed), self.dtype)
+
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        return counts(x, "classes")
 
     def _log_prob(self, k: Tensor) -> Tensor:
         k = ops.cast(k, "int32")
@@ -95,15 +101,29 @@ class _Vectors(Distribution):
         return ops.identity(ops.shape(self._parameter)[-1:], name=name)
 
 
-class Multinomial(_Vectors):
+class _Counted(_Vectors):
+    """Events are how often each class comes among `total_count` draws."""
+
+    total_count: Tensor
+
+    def _total(self, total_count: Any, like: Tensor, validate_args: bool) -> Tensor:
+        found = self._float(total_count, "total_count", like)
+        return after(counts(found, "total_count"), found) if validate_args else found
+
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        return [*counts(x, "counts"), assert_equal(ops.reduce_sum(x, axis=-1), self.total_count,
+                                                   message="counts must sum to total_count")]
+
+
+class Multinomial(_Counted):
     """How often each class comes among `total_count` draws with the probabilities `probs`, the softmax of `logits`."""
 
     def __init__(self, total_count: Any, logits: Any = None, probs: Any = None, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Multinomial") -> None:
         parameters = locals()
         with name_scope(name):
-            self.logits, self.probs = logits_and_probs(self, logits, probs, several=True)
-            self.total_count = self._float(total_count, "total_count", self.logits)
+            self.logits, self.probs = logits_and_probs(self, logits, probs, validate_args, several=True)
+            self.total_count = self._total(total_count, self.logits, validate_args)
             self._parameter = self.total_count[..., None] * self.probs
         super().__init__(self.probs.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.total_count, self.logits, self.probs], name)
@@ -148,6 +168,10 @@ class Dirichlet(_Vectors):
         full = ops.zeros(ops.concat([shape, self.event_shape_tensor()], axis=0), self.dtype) + self.concentration
         drawn = ops.random_gamma([], full, dtype=self.dtype, seed=seed)
         return drawn / ops.reduce_sum(drawn, axis=-1, keepdims=True)
+
+    def _possible(self, x: Tensor) -> Sequence[Operation]:
+        return [assert_positive(x, message="samples must be positive"),
+                assert_near(ops.reduce_sum(x, axis=-1), ops.ones_like(x[..., 0]), message="samples must sum to 1")]
 
     def _log_beta(self) -> Tensor:
         return ops.reduce_sum(ops.lgamma(self.concentration), axis=-1) - ops.lgamma(self.total_concentration)
@@ -196,6 +220,8 @@ class MultivariateNormalDiag(_Vectors):
                 self._scale = self._scale + factor[..., None]
             if scale_diag is None and scale_identity_multiplier is None:
                 self._scale = ops.ones_like(self.loc)
+            if validate_args:
+                self._scale = none_zero(self._scale, "the diagonal of the scale")
             self._parameter = self.loc + ops.zeros_like(self._scale)
         super().__init__(self.loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.loc, self._scale], name)
