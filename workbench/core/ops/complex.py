@@ -249,6 +249,8 @@ def refitted(x, shape, rank):
     shape=lambda inputs, attrs: [_lengthened(_kept(inputs, attrs)[0], attrs["lengths"])])
 def inverse_real_fourier(x, *, rank, lengths):
     """The real numbers of `lengths` along the last `rank` axes whose half transform is x."""
+    if not x.size or 0 in lengths:
+        return np.zeros((*x.shape[:x.ndim - rank], *lengths), x.real.dtype)
     half = (*lengths[:-1], lengths[-1] // 2 + 1)
     found = np.fft.irfftn(_fitted(x, half), lengths, _axes(rank))
     return found.astype(x.real.dtype, copy=False)
@@ -264,7 +266,7 @@ def _(node, dy):
     if lengths[-1] % 2 == 0:
         twice[-1] = 1.0
     dx = ops.real_fourier(dy, rank=rank, lengths=tuple(lengths))
-    dx = ops.multiply(dx, ops.cast(convert(twice / np.prod(lengths)), dx.dtype))
+    dx = ops.multiply(dx, ops.cast(convert(twice / max(np.prod(lengths), 1)), dx.dtype))
     return ops.refitted(dx, ops.shape_vector(node.inputs[0]), rank)
 
 

@@ -41,10 +41,15 @@ def _convolved_shape(x, kernel, attrs):
     return from_last((n, oh, ow, out), attrs)
 
 
+def _flat(x):
+    """x as a matrix with its last axis as columns."""
+    return x.reshape(math.prod(x.shape[:3]), x.shape[3])
+
+
 def _convolve(x, filter, attrs):
     windows = views(last(x, attrs), filter.shape[:2], attrs)
     columns = windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:]))
-    rows = multiplied(columns, filter.reshape(-1, filter.shape[3]))
+    rows = multiplied(columns, _flat(filter))
     return rows.reshape(*windows.shape[:3], filter.shape[3])
 
 
@@ -94,7 +99,7 @@ def conv2d_backprop_input(filter, dy, *, input_shape, strides, padding, data_for
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
     dy = last(dy, attrs)
     _, h, w, _c = channels_last(input_shape, attrs)
-    parts = multiplied(dy.reshape(-1, dy.shape[3]), filter.reshape(-1, filter.shape[3]).T)
+    parts = multiplied(_flat(dy), _flat(filter).T)
     parts = parts.reshape(*dy.shape[:3], *filter.shape[:3])
     return back(scatter(parts, (h, w), filter.shape[:2], attrs), attrs)
 
@@ -135,6 +140,7 @@ def _filter_gradient(inputs, attrs):
 
 def _filter_of(x, dy, filter, attrs):
     """The shape `filter`, after ShapeError if the convolution of x with it has not the shape of dy."""
+    filter = filter.merge(Shape([None] * 4), "conv2d_backprop_filter: the four lengths of filter_shape")
     if x.sizes is not None and filter.sizes is not None:
         channels = channels_last(x.sizes, attrs)[3]
         Shape([filter[2]]).merge(Shape([channels]), "conv2d_backprop_filter: channels of filter_shape and of x")
@@ -150,7 +156,7 @@ def conv2d_backprop_filter(x, dy, *, filter_shape, strides, padding, data_format
     windows = views(last(x, attrs), filter_shape[:2], attrs)
     dy = last(dy, attrs)
     columns = windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:]))
-    return multiplied(columns.T, dy.reshape(-1, dy.shape[3])).reshape(filter_shape)
+    return multiplied(columns.T, _flat(dy)).reshape(filter_shape)
 
 
 @conv2d_backprop_filter.at_run_time("filter_shape")

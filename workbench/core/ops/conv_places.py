@@ -82,6 +82,8 @@ def dilation2d(input, filter, strides, rates, padding, name=None):
     if not kernel.shape.known:
         raise errors.InvalidArgumentError(f"dilation2d: the shape {kernel.shape} of the filter is known only at run time but "
                                           "the graph needs it now; use set_shape")
+    if 0 in kernel.shape.static[:2]:
+        raise errors.ShapeError(f"dilation2d: the filter has shape {kernel.shape}; it must have rows and columns")
     options = options_of("dilation2d", strides, padding, "NHWC", rates)
     del options["data_format"]
     height, width, channels = kernel.shape.static

@@ -1,6 +1,8 @@
 """Three-dimensional convolution and pooling, and their derivatives: images of depth, height and width, channels last."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from workbench import errors
@@ -120,9 +122,9 @@ def convolve_volumes_filters(x, dy, filter_shape, *, strides, padding, dilations
         raise errors.ShapeError(f"conv3d_backprop_filter_v2: volumes {list(x.shape)} filtered by {filter_shape.tolist()} give "
                                 f"{[*wanted, int(filter_shape[4])]} but there is {list(dy.shape)}; mend filter_sizes")
     room, out = _padded(x, extents), np.empty(tuple(int(n) for n in filter_shape), dy.dtype)
-    flat = dy.reshape(-1, dy.shape[4]).astype(exact, copy=False)
+    flat = dy.reshape(math.prod(dy.shape[:4]), dy.shape[4]).astype(exact, copy=False)
     for place, at in _taps(extents, kernel, strides, dilations):
-        out[place] = room[at].reshape(-1, x.shape[4]).astype(exact, copy=False).T @ flat
+        out[place] = room[at].reshape(len(flat), x.shape[4]).astype(exact, copy=False).T @ flat
     return out
 
 
@@ -154,7 +156,7 @@ def largest_in_volumes(x, *, ksize, strides, padding, dilations):
 
 def _winners(x, ksize, strides, padding, dilations):
     windows = _views(x, ksize, strides, padding, dilations, _lowest(x.dtype))
-    flat = windows.reshape(*windows.shape[:4], -1, windows.shape[7])
+    flat = windows.reshape(*windows.shape[:4], math.prod(windows.shape[4:7]), windows.shape[7])
     first = np.argmax(flat, 4)[:, :, :, :, None]
     return (np.arange(flat.shape[4])[:, None] == first).reshape(windows.shape)
 
@@ -168,6 +170,9 @@ def _(node, dy):
 def largest_in_volumes_back(x, dy, *, ksize, strides, padding, dilations):
     """dy sent to the first largest element of each window of x."""
     chosen = _winners(x, ksize, strides, padding, dilations)
+    if dy.shape[1:4] != chosen.shape[1:4]:
+        raise errors.ShapeError(f"max_pool3d_grad: the windows of volumes {list(x.shape)} are {list(chosen.shape[1:4])} but dy "
+                                f"has shape {list(dy.shape)}; give one derivative for each window")
     parts = np.where(chosen, dy[:, :, :, :, None, None, None], dy.dtype.type(0))
     return _scatter(parts, x.shape[1:4], ksize, strides, padding, dilations)
 

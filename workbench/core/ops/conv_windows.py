@@ -137,7 +137,7 @@ def image_text(*names, filter=None):
 
 def images_of(dy, attrs):
     """The shape of the images, as many as dy has where the attribute leaves that open."""
-    shape = as_shape(attrs["input_shape"])
+    shape = as_shape(attrs["input_shape"]).merge(Shape([None] * 4), "conv2d_backprop_input: the four lengths of input_shape")
     return Shape([dy[0] if shape[0].value is None else shape[0]]) + shape[1:]
 
 

@@ -1,6 +1,8 @@
 """Counts and orders: histograms, numbers by value, places in sorted rows, rolled and sorted axes."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from workbench import errors
@@ -51,6 +53,9 @@ def bincount_(arr, size, weights):
     flat = arr.reshape(-1)
     if flat.size and flat.min() < 0:
         raise errors.InvalidArgumentError(f"bincount: arr holds {flat.min()}; use no negative number")
+    if weights.size not in (0, flat.size):
+        raise errors.ShapeError(f"bincount: weights has shape {list(weights.shape)} but arr {list(arr.shape)}; give one weight "
+                                "for each number")
     keep = flat < size
     out = np.zeros(int(size), weights.dtype)
     add_rows(out, flat[keep], weights.reshape(-1)[keep] if weights.size else np.ones(keep.sum(), out.dtype))
@@ -107,8 +112,9 @@ def _(node, dy):
 @op("sorted_sequence[...,n] values[...,m] -> [...,m]", types="T:real T -> @out_type", differentiable=False)
 def search_rows(sorted_sequence, values, *, side="left", out_type="int32"):
     """For each value the place in its sorted row before which it belongs, or after equal ones for side "right"."""
-    rows = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
-    found = [np.searchsorted(row, wanted, side) for row, wanted in zip(rows, values.reshape(len(rows), -1))]
+    count = math.prod(values.shape[:-1])
+    rows = zip(*(v.reshape(count, v.shape[-1]) for v in (sorted_sequence, values)))
+    found = [np.searchsorted(row, wanted, side) for row, wanted in rows]
     return np.array(found).reshape(values.shape).astype(as_dtype(out_type).numpy)
 
 

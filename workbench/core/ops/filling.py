@@ -19,6 +19,8 @@ def _filled(inputs, attrs):
     known = constant_value(inputs[0])
     if known is not None and (known < 0).any():
         raise errors.ShapeError(f"fill: dims is {known.tolist()}; use no negative dimension")
+    if known is not None and len(known) > 64:
+        raise errors.ShapeError(f"fill: dims has {len(known)} elements but an array has at most 64 axes; use fewer")
     return [constant_shape(inputs[0])]
 
 
@@ -186,6 +188,9 @@ def _(node, dy):
 @op("dy? multiples[r] shape[r] -> ?", types="T:number int int -> T", shape=lambda inputs, attrs: [constant_shape(inputs[2])])
 def fold_tiles(dy, multiples, shape):
     """The sum of the copies of a tensor of `shape` that `tile` has put side by side."""
+    if list(dy.shape) != (multiples * shape).tolist():
+        raise errors.ShapeError(f"tile_grad: dy has shape {list(dy.shape)} but {multiples.tolist()} copies of {shape.tolist()} "
+                                f"give {(multiples * shape).tolist()}; make them equal")
     dims = np.stack([multiples, shape], 1).reshape(-1)
     return np.asarray(reduced(np.add, dy.reshape(tuple(dims)), tuple(range(0, len(dims), 2))), dy.dtype)
 
@@ -313,6 +318,9 @@ def _with_sequences(inputs, attrs):
 @op("x? seq_lengths[n] -> ?", types="T int -> T", shape=_with_sequences)
 def reverse_sequence(x, seq_lengths, *, seq_axis, batch_axis=0):
     """x with the first seq_lengths[i] elements along `seq_axis` of batch entry i in opposite order."""
+    if len(seq_lengths) != x.shape[batch_axis]:
+        raise errors.ShapeError(f"reverse_sequence: there are {len(seq_lengths)} seq_lengths but axis {batch_axis} of x (shape "
+                                f"{list(x.shape)}) is {x.shape[batch_axis]}; give one length for each entry")
     out = x.copy()
     sequences, results = (np.moveaxis(a, (batch_axis, seq_axis), (0, 1)) for a in (x, out))
     for i, length in enumerate(seq_lengths):

@@ -62,7 +62,14 @@ def _taps(box, size, wanted, axis, method):
 CROPS = "image[b,h,w,c] boxes[n,4] box_ind[n] crop_size[2] -> ?"
 
 
-def _check_indices(box_ind, batch):
+def _check_crops(images, box_ind, height, width):
+    """Has each box an image with elements, and each crop a size? `images` is the shape of all of them."""
+    batch, *size, _ = images
+    if height < 1 or width < 1:
+        raise errors.InvalidArgumentError(f"crop_and_resize: crop_size is [{height}, {width}]; use lengths from 1")
+    if box_ind.size and not all(size):
+        raise errors.InvalidArgumentError(f"crop_and_resize: the images have shape {list(images)}; to cut boxes out of them, "
+                                          "they must have rows and columns")
     if box_ind.size and (box_ind.min() < 0 or box_ind.max() >= batch):
         raise errors.InvalidArgumentError(f"crop_and_resize: box_ind holds {int(box_ind.min())} … {int(box_ind.max())} but "
                                           f"there are {batch} images; use 0 … {batch - 1}")
@@ -72,8 +79,8 @@ def _check_indices(box_ind, batch):
 def crop_and_resize_(image, boxes, box_ind, crop_size, *, method="bilinear", extrapolation_value=0.0):
     """The boxes [y1, x1, y2, x2] (0 … 1 within the image box_ind[i]) as images of `crop_size`; what lies outside is
     `extrapolation_value`."""
-    _check_indices(box_ind, len(image))
     height, width = (int(n) for n in crop_size)
+    _check_crops(image.shape, box_ind, height, width)
     out = np.empty((len(boxes), height, width, image.shape[3]), np.float32)
     for number, box in enumerate(boxes):
         source = image[box_ind[number]].astype(np.float32)
@@ -101,7 +108,11 @@ def _(node, dy):
 def crop_gradient_image(dy, boxes, box_ind, image_size, *, method="bilinear"):
     """The derivative of crop_and_resize by its images."""
     out = np.zeros(tuple(int(n) for n in image_size), np.float32)
-    _, height, width, _ = dy.shape
+    _, height, width, depth = dy.shape
+    _check_crops(out.shape, box_ind, height, width)
+    if depth != out.shape[3]:
+        raise errors.ShapeError(f"crop_and_resize_grad_image: dy has {depth} channels but image_size {image_size.tolist()} "
+                                f"says {out.shape[3]}; make them equal")
     for number, box in enumerate(boxes):
         top, bottom, down, high = _taps(box, out.shape[1], height, 0, method)
         left, right, across, wide = _taps(box, out.shape[2], width, 1, method)
@@ -126,6 +137,7 @@ def crop_gradient_boxes(dy, image, boxes, box_ind):
     """The derivative of crop_and_resize by its boxes."""
     out = np.zeros(boxes.shape, np.float64)
     _, height, width, _ = dy.shape
+    _check_crops(image.shape, box_ind, height, width)
     for number, box in enumerate(boxes):
         source = image[box_ind[number]].astype(np.float64)
         top, bottom, down, high = _taps(box, image.shape[1], height, 0, "bilinear")

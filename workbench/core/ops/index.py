@@ -178,7 +178,11 @@ def strided_slice_grad(shape, begin, end, strides, dy, *, begin_mask=0, end_mask
     """Zeros of `shape` with dy where the strided slice read."""
     out = np.zeros(tuple(shape), dy.dtype)
     masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
-    out[strided_key(begin.tolist(), end.tolist(), strides.tolist(), *masks)] = dy
+    place = strided_key(begin.tolist(), end.tolist(), strides.tolist(), *masks)
+    if out[place].shape != dy.shape:
+        raise errors.ShapeError(f"strided_slice_grad: the slice of {shape.tolist()} has shape {list(out[place].shape)} but dy "
+                                f"{list(dy.shape)}; make them equal")
+    out[place] = dy
     return out
 
 

@@ -156,6 +156,8 @@ def relu_layer(x, weights, biases, name=None):
 @op("x[...,c] -> [...,c]", types=FLOAT)
 def window_sum(x, *, radius):
     """The sum over the channels (last axis) at most `radius` away."""
+    if not x.size:
+        return x.copy()
     room = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(radius, radius)])
     return reduced(np.add, np.lib.stride_tricks.sliding_window_view(room, 2 * radius + 1, -1), -1)
 

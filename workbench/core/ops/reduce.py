@@ -244,16 +244,23 @@ def _position(inputs, attrs):
     return _reduced(inputs, {"axis": 0 if attrs["axis"] is None else attrs["axis"]})
 
 
+def _positions(find, x, axis, dtype):
+    if not x.shape[axis or 0]:
+        raise errors.InvalidArgumentError(f"{find.__name__}: axis {axis or 0} of x (shape {list(x.shape)}) is empty; use one "
+                                          "with at least one element")
+    return find(x, axis=axis or 0).astype(_numpy(dtype), copy=False)
+
+
 @op(REDUCE, types="T:real -> @dtype", shape=_position, differentiable=False)
 def argmax(x, *, axis=0, dtype="int64"):
     """The position of the largest element along `axis`, in the shape of x without it; the first one of equals."""
-    return np.argmax(x, axis=axis or 0).astype(_numpy(dtype), copy=False)
+    return _positions(np.argmax, x, axis, dtype)
 
 
 @op(REDUCE, types="T:real -> @dtype", shape=_position, differentiable=False)
 def argmin(x, *, axis=0, dtype="int64"):
     """The position of the smallest element along `axis`, in the shape of x without it; the first one of equals."""
-    return np.argmin(x, axis=axis or 0).astype(_numpy(dtype), copy=False)
+    return _positions(np.argmin, x, axis, dtype)
 
 
 def _late_position(kind):
@@ -337,22 +344,22 @@ def _(node, dy):
 
 # undoing broadcasts
 
-def _reduce_to_axes(shape, target):
-    lead = len(shape) - len(target)
-    return tuple(i for i, d in enumerate(shape) if i < lead or (target[i - lead] == 1 and d != 1))
-
-
 def _target(inputs, attrs):
     return [constant_shape(inputs[1])]
 
 
 def _reduce_to_into(x, shape, out):
-    axes = _reduce_to_axes(x.shape, out.shape)
-    whole = out.reshape((1,) * (x.ndim - out.ndim) + out.shape)
-    if axes:
-        reduced(np.add, x, axes, True, whole)
-    else:
-        np.copyto(out, x)
+    lead = x.ndim - out.ndim
+    axes = tuple(i for i, d in enumerate(x.shape) if i < lead or (out.shape[i - lead] == 1 and d != 1))
+    whole = out.reshape((1,) * lead + out.shape)
+    try:
+        if axes:
+            reduced(np.add, x, axes, True, whole)
+        else:
+            np.copyto(out, x)
+    except ValueError:
+        raise errors.ShapeError(f"reduce_to: x has shape {list(x.shape)}, to which {list(out.shape)} cannot be broadcast; give "
+                                "the shape of what was broadcast") from None
 
 
 @op("x? shape[r] -> ?", types="T:number int -> T", shape=_target, into=_reduce_to_into)

@@ -292,6 +292,8 @@ def _(node, dvalues, _):
 def in_top_k(predictions, targets, *, k):
     """Are fewer than k predictions of the row larger than the target's? Not where one is infinite or NaN, or where
     there is no such target."""
+    if not predictions.shape[1]:
+        return np.zeros(len(targets), bool)
     inside = (targets >= 0) & (targets < predictions.shape[1])
     own = predictions[np.arange(len(targets)), np.where(inside, targets, 0)]
     return ((predictions > own[:, None]).sum(1) < k) & inside & np.isfinite(predictions).all(1)
@@ -371,6 +373,11 @@ def sequence_mask(lengths, maxlen=None, dtype="bool", name=None):
     shape=lambda inputs, attrs: [constant_shape(inputs[2])])
 def scatter_nd(indices, updates, shape):
     """Zeros of `shape` with the updates added at the index vectors; duplicates add up."""
+    where, depth = list(indices.shape[:-1]), indices.shape[-1]
+    if depth > len(shape) or list(updates.shape) != [*where, *shape[depth:]]:
+        raise errors.ShapeError(f"scatter_nd: indices of shape {list(indices.shape)} into {shape.tolist()} and updates of "
+                                f"shape {list(updates.shape)} do not fit; updates has shape {where} and then the axes that no "
+                                "index names")
     _check("scatter_nd", indices, shape)
     out = np.zeros(tuple(shape), updates.dtype)
     if not indices.shape[-1]:      # an empty index is the whole of the result

@@ -10,6 +10,8 @@ from workbench.core.graph.opdef import composed, op
 
 
 def _softmax_into(x, out, *, axis):
+    if not x.size:      # no class has a largest logit
+        return
     np.subtract(x, np.max(x, axis, keepdims=True), out=out)
     np.exp(out, out=out)
     np.divide(out, reduced(np.add, out, axis, True), out=out)
@@ -38,6 +40,8 @@ def _(node, dy):
 
 
 def _log_softmax_into(x, out, *, axis):
+    if not x.size:
+        return
     np.subtract(x, np.max(x, axis, keepdims=True), out=out)
     total = np.add.reduce(np.exp(out), axis, dtype=wide(x.dtype), keepdims=True)
     np.subtract(out, np.log(total).astype(x.dtype, copy=False), out=out)

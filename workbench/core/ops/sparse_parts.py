@@ -95,6 +95,9 @@ def sparse_rows_filled(indices, shape):
 @op("indices[n,r] mask[m] -> [n]", types="int64 int64 -> bool", **PLACES)
 def rows_outside(indices, mask):
     """Which rows are none of those that `mask` names, by their first number."""
+    if not indices.shape[1]:
+        raise errors.ShapeError(f"sparse_mask: indices has shape {list(indices.shape)}, whose rows have no first number; give "
+                                "a column for each axis")
     return ~np.isin(indices[:, 0], mask)
 
 
