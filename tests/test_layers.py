@@ -53,6 +53,7 @@ LAYERS = (
     ("what is in a graph", "core.graph.contents"),
     ("what a thread is inside of", "core.graph.entered"),
     ("graph records", "core.graph.graph"),
+    ("results of kernels", "core.graph.fitting"),
     ("rows of tensors", "core.graph.slices"),
     ("bodies", "core.graph.subgraph"),
     ("calls of operations", "core.graph.calling"),

@@ -98,15 +98,86 @@ LIES = [
 ]
 
 
+NAMES_OF_LIES = ["dtype", "short", "rank", "order", "none", "text"]
+
+
 @pytest.mark.parametrize("follower", FOLLOWERS)
-@pytest.mark.parametrize("kernel, kind, text", LIES, ids=["dtype", "short", "rank", "order", "none", "text"])
-def test_a_kernel_that_lies_is_named(kernel, kind, text, follower):
-    x = wb.placeholder("float32", [4, 3])
+@pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])
+@pytest.mark.parametrize("kernel, kind, text", LIES, ids=NAMES_OF_LIES)
+def test_a_kernel_that_lies_is_named(kernel, kind, text, constant, follower):
+    x = wb.constant(X) if constant else wb.placeholder("float32", [4, 3])
     y = FOLLOWERS[follower][0](defined(kernel)(x))
     with pytest.raises(kind) as error:
-        run(y, {x: X})
+        run(y, {} if constant else {x: X})
     assert str(error.value).startswith(text) and "operation: 'mine'" in str(error.value)
     assert "built at: " in str(error.value)
+
+
+@pytest.mark.parametrize("lowered", [False, True], ids=["body", "switch"])
+@pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])
+@pytest.mark.parametrize("where", ["cond", "while"])
+@pytest.mark.parametrize("kernel, kind, text", LIES, ids=NAMES_OF_LIES)
+def test_a_kernel_that_lies_in_a_body_is_named(kernel, kind, text, where, constant, lowered):
+    mine, yes = defined(kernel), wb.placeholder("bool", [])
+    x = wb.constant(X) if constant else wb.placeholder("float32", [4, 3])
+    y = wb.cond(yes, lambda: wb.nn.relu(mine(x)), lambda: wb.identity(x)) if where == "cond" else wb.while_loop(
+        lambda i, y: i < 2, lambda i, y: (i + 1, wb.nn.relu(mine(x)) + y), [0, wb.zeros([4, 3])])[1]
+    with Session(lower_all=lowered) as session, pytest.raises(kind) as error:
+        session.run(y, {yes: True} if constant else {yes: True, x: X})
+    assert str(error.value).startswith(text) and "mine" in str(error.value).split("operation: ")[1]
+
+
+def test_a_branch_that_is_not_taken_may_hold_a_kernel_that_lies():
+    mine, yes = defined(lambda x: x[1:]), wb.placeholder("bool", [])
+    y = wb.cond(yes, lambda: mine(wb.constant(X)), lambda: wb.constant(X))
+    np.testing.assert_array_equal(run(y, {yes: False}), X)
+
+
+def test_a_value_that_a_kernel_lies_about_is_not_taken_for_known():
+    """The lengths of a shape are asked for while the graph is built."""
+    lengths = defined(lambda x: x.astype(np.float64), "x[n] -> [n]")(wb.constant([2, 3]))
+    assert wb.reshape(wb.placeholder("float32", [6]), lengths).shape.sizes == (None, None)
+    with pytest.raises(errors.DtypeError, match="mine: its kernel gave float64 but the output is declared int32"):
+        run(lengths)
+
+
+def test_a_kernel_that_raises_at_constants_raises_when_it_runs():
+    y = defined(lambda x: x.nothing)(wb.constant(X))
+    with pytest.raises(errors.Error, match=r"mine: .*nothing"):
+        run(y)
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])
+@pytest.mark.parametrize("kernel, text", [
+    (lambda x: np.array([b"a", b"b"]), r"mine: its kernel gave \|S1 but the output is declared string; "),
+    (lambda x: np.array(["a", "b"], object), "mine: its kernel gave the output an element of str but it is declared string; "
+                                             "return an array of object that holds bytes"),
+    (lambda x: np.array([b"a", None], object), "mine: its kernel gave the output an element of NoneType but "),
+    (lambda x: np.array([[b"a"], [b"b"]], object), r"mine: its kernel gave shape \[2, 1\] but "),
+], ids=["fixed", "str", "none", "rank"])
+def test_text_that_is_no_text_is_named(kernel, text, constant):
+    x = wb.constant(X) if constant else wb.placeholder("float32", [4, 3])
+    words = defined(kernel, "x[a,b] -> [2]", types="float32 -> string")(x)
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        run(wb.equal(words, wb.constant([b"a", b"b"])), {} if constant else {x: X})
+
+
+def test_text_of_a_kernel_is_read():
+    x = wb.placeholder("float32", [4, 3])
+    words = defined(lambda x: np.array([b"a", b"b"], object), "x[a,b] -> [2]", types="float32 -> string")(x)
+    assert run(wb.equal(words, wb.constant([b"a", b"c"])), {x: X}).tolist() == [True, False]
+
+
+def test_a_view_is_no_option_of_users():
+    with pytest.raises(errors.InvalidArgumentError, match="@op mine: view=True is for operations of this package"):
+        defined(lambda x: x.T, "x[a,b] -> [b,a]", view=True)
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])
+def test_a_kernel_may_turn_its_input(constant):
+    x = wb.constant(X) if constant else wb.placeholder("float32", [4, 3])
+    y = wb.matmul(defined(lambda x: x.T, "x[a,b] -> [b,a]")(x), np.eye(4, dtype=np.float32))
+    np.testing.assert_array_equal(run(y, {} if constant else {x: X}), X.T)
 
 
 def test_a_ufunc_that_gives_another_dtype_is_named():

@@ -11,6 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.core.graph.opdef import registry
 from workbench.core.kernels import fallback, llvm, llvm_updates
 from workbench.core.kernels.choice import Choice, Layout, Spec, selectors
 from workbench.core.kernels.fallback import ask
@@ -150,3 +151,17 @@ def test_machine_code_that_cannot_be_made_costs_time_only(stage: str, monkeypatc
     assert len(words) == len(set(words))
     for op in ("fused", "softmax", "softmax_xent", "descend", "adam"):
         assert f"LLVM failed at {op}: relocation out of range; another kernel serves it from here on" in words
+
+
+@pytest.mark.parametrize(("result", "text"), [
+    (np.zeros(2), "mine: its kernel gave float64 but the output is declared float32; "),
+    (np.float32(1), r"mine: its kernel gave shape \[\] but the output is declared \[2\]; ")])
+def test_what_the_reference_gives_for_a_library_is_checked(result: Any, text: str) -> None:
+    wb.op("x[n] -> [n]", name="mine")(lambda x: result)
+    try:
+        choice = ask("first", uncompiled(ValueError("no")), "mine", {}, [PAIR], [PAIR], [True])
+        assert choice is not None
+        with pytest.raises(errors.InvalidArgumentError, match=text):
+            choice.make((False, False))(np.ones(2, np.float32), np.empty(2, np.float32))
+    finally:
+        del registry["mine"]

@@ -5,6 +5,7 @@ from workbench.core.compile.forms import Block, Branch, Loop
 from workbench.core.compile.plan import Plan
 from workbench.core.compile.weight import weight
 from workbench.core.graph.graph import Operation
+from workbench.core.graph.opdef import from_outside
 
 __all__ = ["is_light"]
 
@@ -23,7 +24,7 @@ def is_light(plan: Plan) -> bool:
 
 def _quick(op: Operation) -> bool:
     """Files, readers, text and kernels from outside may take any time, whatever the bytes they touch."""
-    if not op.definition.reference.__module__.startswith("workbench."):
+    if from_outside(op.definition.reference):
         return False
     if op.definition.stateful and op.kind not in _IN_MEMORY | _MESSAGES and not op.kind.startswith("random_"):
         return any(t.op.kind in _IN_MEMORY for t in op.inputs)

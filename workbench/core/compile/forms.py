@@ -12,6 +12,7 @@ from workbench import errors
 from workbench.core.compile import ownership
 from workbench.core.compile.values import Buffer, Handle, Home, Local, Value, pack
 from workbench.core.graph.dtype import variant
+from workbench.core.graph.fitting import fit, fit_all, guarded
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.kernels.choice import Choice
 
@@ -108,7 +109,7 @@ class Into(_Writing):
     def bind(self, home: Home) -> Any:
         d, attrs = self.op.definition, self.op.attrs
         assert d.into is not None
-        kernel = ownership.guarded(d.into, len(self.inputs))
+        kernel = guarded(d.into, len(self.inputs))
         return functools.partial(kernel, **attrs) if attrs else kernel
 
 
@@ -179,18 +180,18 @@ class Reference(Instruction):
 
     def _fits(self, names: Names) -> str:
         op = self.op
-        return names.bound(f"f{self.outputs[0].key}", lambda home: ownership.fit_all(op, [
-            ownership.fit(op, t) if v.array else _as_it_is for t, v in zip(op.outputs, self.outputs)]))
+        return names.bound(f"f{self.outputs[0].key}", lambda home: fit_all(op, [
+            fit(t) if v.array else _as_it_is for t, v in zip(op.outputs, self.outputs)]))
 
     def bind(self, home: Home) -> Any:
         d, attrs = self.op.definition, self.op.attrs
-        kernel = ownership.guarded(d.reference)
+        kernel = guarded(d.reference)
         return home.once(self.op, functools.partial(kernel, **attrs) if attrs else kernel)
 
 
 def checked(names: Names, value: Value, tensor: Tensor) -> str:
     """The name of the check of `value` as `tensor` declares it."""
-    return names.bound(f"f{value.key}", lambda home: ownership.fit(tensor.op, tensor))
+    return names.bound(f"f{value.key}", lambda home: fit(tensor))
 
 
 def _as_it_is(value: Any) -> Any:
@@ -204,7 +205,7 @@ class ContextCall(Reference):
 
     def bind(self, home: Home) -> Any:
         d = self.op.definition
-        return home.once(self.op, functools.partial(ownership.guarded(d.reference), home.stepping(self.op), **self.op.attrs))
+        return home.once(self.op, functools.partial(guarded(d.reference), home.stepping(self.op), **self.op.attrs))
 
 
 class DeviceCall(Reference):

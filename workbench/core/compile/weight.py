@@ -10,11 +10,11 @@ from workbench.core.compile.memory import ALIGNMENT, Layout, assign_offsets
 from workbench.core.compile.memory import Block as MemoryBlock
 from workbench.core.compile.values import Value
 from workbench.core.graph.dtype import resource
+from workbench.core.graph.opdef import from_outside
 
 __all__ = ["LIGHT", "is_light", "regions", "side_by_side", "weight"]
 
 LIGHT = 1 << 18       # bytes that a segment may touch and still run on a thread that has something else to do: some 50 µs
-_HOUSE = "workbench."
 
 
 def is_light(block: Block) -> bool:
@@ -27,8 +27,8 @@ def weight(block: Block) -> int:
     total = 0
     for line in block.lines:
         if isinstance(line, Instruction):
-            house = (line.op.definition.reference.__module__ or "").startswith(_HOUSE)
-            total += sum(_bytes(value) for value in _touched(line) if value.array) if house else LIGHT
+            total += LIGHT if from_outside(line.op.definition.reference) else sum(
+                _bytes(value) for value in _touched(line) if value.array)
         elif isinstance(line, Branch):
             total += max(weight(line.then), weight(line.otherwise))
         else:

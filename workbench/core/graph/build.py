@@ -12,6 +12,7 @@ from workbench import errors
 from workbench.core.graph.calling import arguments, below, call_signature, documentation, titled
 from workbench.core.graph.dimension import Length
 from workbench.core.graph.dtype import DType, as_dtype, to_array
+from workbench.core.graph.fitting import fit_one, guarded
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, compositions, registry
 from workbench.core.graph.rules import input_names, type_terms
@@ -274,10 +275,9 @@ def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any
             return None
     try:
         with np.errstate(all="ignore"):
-            result = d.reference(*values, **op.attrs)
-    except (errors.Error, ValueError, LookupError, ArithmeticError):      # it fails when it runs, if it ever does,
-        return None                                                       # with its name and place in the text
-    return np.asarray(result[tensor.index] if isinstance(result, (tuple, list)) else result)
+            return fit_one(tensor, guarded(d.reference)(*values, **op.attrs))      # type: ignore[no-any-return]
+    except Exception:      # it fails when it runs, if it ever does, with its name and place in the text
+        return None
 
 
 def _known_shape_value(op: Operation) -> np.ndarray[Any, Any] | None:

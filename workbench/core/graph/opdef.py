@@ -13,7 +13,7 @@ from workbench import errors
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.signature import check_signature, check_types
 
-__all__ = ["OpDef", "Registry", "composed", "op", "registry"]
+__all__ = ["OpDef", "Registry", "composed", "from_outside", "op", "registry"]
 
 ShapeRule = Callable[..., Any]
 
@@ -47,7 +47,7 @@ class OpDef:
     elementwise: str | None = None           # a scalar expression over the input names, for fusion
     ufunc: np.ufunc | None = None            # computes it, and writes into memory that the plan gives it
     into: Callable[..., None] | None = None  # (*inputs, *outputs, **attrs): writes preallocated outputs
-    view: bool = False                       # output 0 may share the memory of input 0 (reshape, identity)
+    view: bool = False                       # output 0 is the memory of input 0 under its own shape, without a call
     commutative: bool = False
     stateful: bool = False                   # reads or writes state, or is random: never folded, never merged
     blocking: bool = False                   # may wait for others: cuts segments
@@ -111,6 +111,11 @@ class OpDef:
 
     def text(self, attrs: Mapping[str, Any]) -> str:
         return self.signature if isinstance(self.signature, str) else self.signature(**attrs)
+
+
+def from_outside(kernel: Callable[..., Any]) -> bool:
+    """Is this function none of this package's own?"""
+    return not str(getattr(kernel, "__module__", "")).startswith("workbench.")
 
 
 def selective(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -222,3 +227,6 @@ def _check(definition: OpDef) -> None:
     if ufunc is not None and (ufunc.nin, ufunc.nout) != (len(parameters), 1):
         raise errors.InvalidArgumentError(f"{where}: ufunc= has {ufunc.nin} inputs and {ufunc.nout} outputs but the operation "
                                           f"has {len(parameters)} and 1; leave it out")
+    if definition.view and from_outside(definition.reference):
+        raise errors.InvalidArgumentError(f"{where}: view=True is for operations of this package, whose function is not "
+                                          "called; leave it out: any function may return memory of its inputs")

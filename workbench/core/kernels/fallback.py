@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.fitting import agreeing
 from workbench.core.graph.opdef import registry
+from workbench.core.graph.shape import Shape
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Select, Spec
 from workbench.errors import InternalError
 
@@ -54,8 +57,8 @@ def _made_anyhow(op: str, choice: Choice, attributes: Mapping[str, Any], count: 
     def reference(*arrays: Any) -> None:
         results = registry[op].reference(*arrays[:count], **attributes)
         several = len(choice.outputs) > 1
-        for array, result in zip(arrays[count:], results if several else (results,)):
-            array[...] = result
+        for number, (array, result) in enumerate(zip(arrays[count:], results if several else (results,))):
+            array[...] = agreeing(op, result, as_dtype(array.dtype), Shape(array.shape), number if several else None)
     return replace(choice, make=make)
 
 
