@@ -183,6 +183,10 @@ for _ex in (False, True):
              label=f"{_ex}{_re}")
         case("cumprod", T, value=lambda x, f=_sums: f(x, np.multiply),
              attrs={"axis": 1, "exclusive": _ex, "reverse": _re}, label=f"{_ex}{_re}")
+case("carried", np.array([[2.0, 0.5, 3], [-1, 4, 5]]), reals(2, 3), attrs={"axis": 1},
+     value=lambda f, v: np.stack([0 * v[:, 0], v[:, 0], v[:, 1] + f[:, 1] * v[:, 0]], 1))
+case("carried", reals(3, 2), reals(3, 2, seed=1), attrs={"reverse": True}, label="reverse",
+     value=lambda f, v: np.stack([v[1] + f[1] * v[2], v[2], 0 * v[0]]))
 case("reduce_to", T, ints(3, 1), value=lambda x, s: x.sum((0, 2))[:, None])
 case("reduce_to", A, ints(2, 3), value=lambda x, s: x, label="same")
 case("unsorted_segment_sum", reals(4, 2), ints(2, 0, -1, 2), np.int32(4),

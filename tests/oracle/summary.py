@@ -20,6 +20,8 @@ KINDS = ("tests", "values", "gradients", "dtypes", "shapes", "errors", "differ")
 DIFFERENCES = {
     "gradients of `nn.elu`, `nn.selu` and `nn.leaky_relu` at NaN": "a NaN stays one here; TensorFlow gives a number",
     "`erf` at ±∞": "±1 here; this release of TensorFlow gives NaN",
+    "gradients of `cumprod` where an element is 0": "its limits here, compared with JAX; TensorFlow divides by 0, "
+    "also in graphs that we write for it",
     "`nn.ctc_loss` of repeated labels that need more steps than there are": "refused with the number of steps unless "
     "`ignore_longer_outputs_than_inputs=True`; TensorFlow warns and gives an infinite loss in both cases",
     "gradients of second order through `while_loop`": "compared with finite differences in `tests/core`; TensorFlow's are "

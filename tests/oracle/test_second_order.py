@@ -63,6 +63,8 @@ row("determinant", lambda tf, x: tf.matrix_determinant(x), lambda jax, x: jax.nu
 row("logsumexp", lambda tf, x: tf.reduce_logsumexp(x, [0, 2]), lambda jax, x: jax.scipy.special.logsumexp(x, (0, 2)), T)
 row("product", lambda tf, x: tf.reduce_prod(x, 1), lambda jax, x: x.prod(1), T)
 row("running product", lambda tf, x: tf.cumprod(x, 1), lambda jax, x: jax.numpy.cumprod(x, 1), P)
+row("running product with zeros", lambda tf, x: tf.cumprod(x, 1), lambda jax, x: jax.numpy.cumprod(x, 1),
+    np.array([[2.0, 0, 3, 0, -1], [4, 5, 0.5, -2, 3]]))
 row("norm", lambda tf, x: tf.norm(x, axis=1), lambda jax, x: jax.numpy.linalg.norm(x, axis=1), A)
 row("power", lambda tf, x, y: tf.pow(x, y), lambda jax, x, y: x ** y, P, A)
 row("erf", lambda tf, x: tf.erf(x), lambda jax, x: jax.scipy.special.erf(x), A)

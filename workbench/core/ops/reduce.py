@@ -1,11 +1,11 @@
-"""Reductions over axes, running sums, segments, and the sums that undo broadcasting."""
+"""Reductions over axes, running sums and products, and segments."""
 from __future__ import annotations
 
 import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import accumulated, reduced, wide
-from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.build import convert, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
@@ -338,63 +338,31 @@ def _(x, axis, exclusive, reverse, name):
 @cumprod.gradient
 def _(node, dy):
     a, x = node.attrs, node.inputs[0]
-    sums = ops.cumsum(ops.multiply(node.outputs[0], dy), a["axis"], a["exclusive"], not a["reverse"])
-    return ops.realdiv(sums, x)
+    following = dy if a["exclusive"] else ops.multiply(x, dy)
+    slopes = ops.carried(x, following, a["axis"], not a["reverse"])      # of what comes behind x; without a division by x
+    if not a["exclusive"]:
+        slopes = ops.add(slopes, dy)
+    return ops.multiply(ops.cumprod(x, a["axis"], True, a["reverse"]), slopes)
 
 
-# undoing broadcasts
+@op("factors[...] values[...] -> [...]", types="T:differentiable T -> T")
+def carried(factors, values, *, axis=0, reverse=False):
+    """What arrives at each element along `axis`: t[0] = 0 and t[i] = values[i-1] + factors[i-1] t[i-1].
 
-def _target(inputs, attrs):
-    return [constant_shape(inputs[1])]
-
-
-def _reduce_to_into(x, shape, out):
-    lead = x.ndim - out.ndim
-    axes = tuple(i for i, d in enumerate(x.shape) if i < lead or (out.shape[i - lead] == 1 and d != 1))
-    whole = out.reshape((1,) * lead + out.shape)
-    try:
-        if axes:
-            reduced(np.add, x, axes, True, whole)
-        else:
-            np.copyto(out, x)
-    except ValueError:
-        raise errors.ShapeError(f"reduce_to: x has shape {list(x.shape)}, to which {list(out.shape)} cannot be broadcast; give "
-                                "the shape of what was broadcast") from None
-
-
-@op("x? shape[r] -> ?", types="T:number int -> T", shape=_target, into=_reduce_to_into)
-def reduce_to(x, shape):
-    """x summed over the axes along which `shape` was broadcast to x's shape."""
-    out = np.empty(tuple(shape), x.dtype)
-    _reduce_to_into(x, shape, out)
-    return out
-
-
-@reduce_to.gradient
-def _(node, dy):
-    return ops.broadcast_to(dy, ops.shape_vector(node.inputs[0])), None
-
-
-@composed
-def unbroadcast(dy, x, *others):
-    """`dy`, which has the broadcast shape of x and `others`, summed to the shape of x; `dy` itself if it fits.
-
-    Works on static shapes where they decide, else at run time.
+    `reverse` starts at the end. Steps that double their reach (Hillis and Steele 1986) take the logarithm of the length.
     """
-    dy = convert(dy)
-    mine = x.shape.sizes
-    if mine is None or any(o.shape.sizes is None for o in others):
-        return dy if x.shape.known and x.shape == dy.shape else ops.reduce_to(dy, ops.shape_vector(x))
-    rank = max([len(mine), *(len(o.shape.sizes) for o in others)])
-    lead = rank - len(mine)
-    inner = []
-    for axis, dim in enumerate(mine):
-        theirs = [o.shape.sizes[axis - len(mine)] for o in others if len(o.shape.sizes) >= len(mine) - axis]
-        if all(d == 1 for d in theirs) or (dim is not None and dim != 1):
-            continue
-        if dim is None:
-            return ops.reduce_to(dy, ops.shape_vector(x))
-        inner.append(axis)
-    if lead:
-        dy = ops.reduce_sum(dy, tuple(range(lead)))
-    return ops.reduce_sum(dy, tuple(inner), True) if inner else dy
+    turned = [np.flip(a, axis) if reverse else a for a in (factors, values)]
+    factors, t = (np.moveaxis(a, axis, 0).astype(wide(a.dtype), copy=False) for a in turned)
+    reach = 1
+    while reach < len(t):
+        t = np.concatenate([t[:reach], t[reach:] + factors[reach:] * t[:-reach]])
+        factors = np.concatenate([factors[:reach], factors[reach:] * factors[:-reach]])
+        reach *= 2
+    t = np.moveaxis(np.concatenate([np.zeros_like(t[:1]), t[:-1]]), 0, axis).astype(values.dtype, copy=False)
+    return np.ascontiguousarray(np.flip(t, axis) if reverse else t)
+
+
+@carried.gradient
+def _(node, dy):
+    slopes = ops.carried(node.inputs[0], dy, node.attrs["axis"], not node.attrs["reverse"])
+    return ops.multiply(slopes, node.outputs[0]), slopes

@@ -211,3 +211,16 @@ def _(writer: Any, op: Operation) -> None:
     axes = writer.aux(op, "BroadcastGradientArgs", [writer.ref(shape), dims], {"T": attr("type", index)})
     total = writer.aux(op, "Sum", [writer.ref(x), axes], {**kind, "Tidx": attr("type", index), "keep_dims": attr("b", False)})
     writer.node(op, "Reshape", [total, writer.ref(shape)], {**kind, "Tshape": attr("type", index)})
+
+
+@exports("carried")
+def _(writer: Any, op: Operation) -> None:
+    # NOTE: TensorFlow has no such operation; as in its own gradient of cumprod, factors of 0 give NaN there
+    factors, values = map(writer.ref, op.inputs)
+    kind, axis = {"T": attr("type", op.inputs[0].dtype)}, writer.constant(op, "axis", np.int32(op.attrs["axis"]))
+    along = {**kind, "Tidx": attr("type", as_dtype("int32")), "reverse": attr("b", op.attrs["reverse"])}
+    product = writer.aux(op, "Cumprod", [factors, axis], {**along, "exclusive": attr("b", False)})
+    parts = writer.aux(op, "RealDiv", [values, product], kind)
+    before = {**along, "exclusive": attr("b", True)}
+    sums = writer.aux(op, "Cumsum", [parts, axis], before)
+    writer.node(op, "Mul", [sums, writer.aux(op, "Cumprod", [factors, axis], before)], kind)
