@@ -1,6 +1,7 @@
 """gradients(): sums over paths, sparse parts, seeds, stops, missing gradients, higher orders."""
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.opdef import OpDef, registry
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -128,6 +130,48 @@ def test_missing_gradient_names_the_operation() -> None:
             gradients(y, t)
     finally:
         definition.gradient_function = before
+
+
+@pytest.fixture
+def mine(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpDef]:
+    """An operation of a user's, whose gradient each test gives."""
+    monkeypatch.setattr("workbench.core.grad._registered", {})
+    yield wb.op("x[a,b] -> [a,b]", name="mine")(lambda x: x * 1)
+    del registry["mine"]
+
+
+@pytest.mark.parametrize(("function", "text"), [
+    (lambda node, dy: ops.reduce_sum(dy), r"shape \[\] but the input has \[4,3\]; return that shape: .*reduce_to"),
+    (lambda node, dy: [ops.reshape(dy, [-1])], r"shape \[12\] but the input has \[4,3\]; "),
+    (lambda node, dy: ops.cast(dy, "float32"), "float32 but the input is float64; cast it"),
+    (lambda node, dy: np.ones(3), r"shape \[3\] but the input has \[4,3\]; "),
+    (lambda node, dy: IndexedSlices(dy[:, :2], convert([0, 1, 2, 3])), r"rows of shape \[2\] but the input has \[3\]; "),
+    (lambda node, dy: IndexedSlices(ops.cast(dy, "float32"), convert([0, 1, 2, 3])), "float32 but the input is float64; "),
+], ids=["scalar", "rank", "dtype", "array", "rows", "dtype of rows"])
+@pytest.mark.parametrize("registered", [False, True])
+def test_a_users_gradient_that_does_not_fit_its_input_is_named(function: Any, text: str, registered: bool, mine: OpDef) -> None:
+    if registered:
+        wb.RegisterGradient("mine")(function)
+    else:
+        mine.gradient(function)
+    t = x("t", 4, 3)
+    wanted = f"gradients: the gradient of mine gave for its input t:0 {text}"
+    with pytest.raises(errors.InvalidArgumentError, match=wanted) as found:
+        gradients(ops.reduce_sum(ops.mine(t) * 3.0), t)
+    assert "built at: " in str(found.value)
+
+
+@pytest.mark.parametrize("function", [
+    lambda node, dy: dy * 2.0, lambda node, dy: np.full((4, 3), 6.0), lambda node, dy: [dy + dy],
+    lambda node, dy: IndexedSlices(dy * 2.0, convert([0, 1, 2, 3])),
+    lambda node, dy: ops.reshape(dy * 2.0, ops.shape(node.inputs[0]))], ids=["tensor", "array", "list", "rows", "unknown"])
+@pytest.mark.parametrize("shape", [(4, 3), (None, 3)])
+def test_a_users_gradient_that_may_fit_is_taken(function: Any, shape: Any, mine: OpDef) -> None:
+    mine.gradient(function)
+    t = x("t", *shape)
+    found = gradients(ops.reduce_sum(ops.mine(t) * 3.0), t)
+    np.testing.assert_array_equal(values([found[0].values if isinstance(found[0], IndexedSlices) else found[0]],
+                                         t=np.ones((4, 3)))[0], np.full((4, 3), 6.0))
 
 
 def test_sparse_and_dense_parts() -> None:

@@ -8,7 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import FLAT, IndexedSlices, convert, on_values, ops
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
-from workbench.core.graph.opdef import OpDef, composed, registry
+from workbench.core.graph.opdef import OpDef, composed, from_outside, registry
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.recomputed import Recomputed
 
@@ -92,6 +92,7 @@ def _padded(function: Callable[..., Any]) -> Callable[..., Any]:
         while len(listed) > len(op.inputs) and listed[-1] is None:
             listed.pop()
         return listed
+    gradient.__module__ = function.__module__      # what a user's gives is checked
     return gradient
 
 
@@ -262,8 +263,28 @@ class _Walk:
         if len(dxs) != len(op.inputs):
             raise errors.InternalError(f"gradients: the gradient of {op.kind} returned {len(dxs)} values for "
                                        f"{len(op.inputs)} inputs; return one for each, None where there is none")
+        if from_outside(function):
+            dxs = [_fitting(op, number, dx) for number, dx in enumerate(dxs)]
         for tensor, dx in zip(op.inputs, _gated(dxs) if self.gate else dxs):
             self.add(tensor, dx)
+
+
+def _fitting(op: Operation, number: int, dx: Any) -> Any:
+    """What a user's gradient gave for that input, of the input's dtype and shape as far as they are known, or an error."""
+    tensor = op.inputs[number]
+    if dx is None or not tensor.dtype.is_number:      # of a handle it is the gradient of what the handle stands for
+        return dx
+    if not isinstance(dx, (Tensor, IndexedSlices)):
+        dx = convert(dx, tensor.dtype)
+    given, rows = dx.dtype, isinstance(dx, IndexedSlices)
+    shape, wanted = (dx.values.shape[1:], tensor.shape[1:]) if rows else (dx.shape, tensor.shape)
+    what = f"gradients: the gradient of {op.kind} gave for its input {tensor.name}"
+    if given is not tensor.dtype:
+        raise errors.DtypeError(f"{what} {given.name} but the input is {tensor.dtype.name}; cast it\n  built at: {op.source}")
+    if not shape.compatible(wanted):
+        raise errors.ShapeError(f"{what} {'rows of ' * rows}shape {shape} but the input has {wanted}; return that shape: what "
+                                f"was broadcast is summed with ops.reduce_to\n  built at: {op.source}")
+    return dx
 
 
 def _takes_conjugates(op: Operation) -> bool:
