@@ -82,7 +82,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "element with a sequence: it must be a dense array)"),
     "a name that is none": (
         lambda w: wb.constant(1.0, name="a b"), errors.InvalidArgumentError,
-        "graph: 'a b' is no operation name; use letters, digits, _ . - /"),
+        "graph: 'a b' is not an operation name; use letters, digits, _ . - /"),
     "an operation that does not exist": (
         lambda w: wb.ops.matmull, errors.UnimplementedError,
         "ops.matmull: no such operation; did you mean matmul, matmul_add, fused_matmul?"),
@@ -227,7 +227,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "Session.run: The Session graph is empty. Add operations to the graph first"),
     "a scope of a name that is none": (
         lambda w: wb.get_default_graph().name_scope("a:0"), errors.InvalidArgumentError,
-        "graph: 'a:0' is no operation name; use letters, digits, _ . - /"),
+        "graph: 'a:0' is not an operation name; use letters, digits, _ . - /"),
 }
 
 
@@ -285,4 +285,4 @@ def test_a_setting_that_is_no_number(monkeypatch, name):
     monkeypatch.setenv(name, "two")
     with pytest.raises(errors.InvalidArgumentError) as error:
         Settings.from_environment()
-    assert str(error.value) == f"{name}: 'two' is no whole number; set 0, 1, 2, … or leave it out"
+    assert str(error.value) == f"{name}: 'two' is not a whole number; set 0, 1, 2, … or leave it out"

@@ -18,7 +18,7 @@ def _flag(name: str, default: bool) -> bool:
 def _number(name: str, default: int) -> int:
     raw = os.environ.get(name, "").strip()
     if raw and not raw.isdecimal():
-        raise errors.InvalidArgumentError(f"{name}: {raw!r} is no whole number; set 0, 1, 2, … or leave it out")
+        raise errors.InvalidArgumentError(f"{name}: {raw!r} is not a whole number; set 0, 1, 2, … or leave it out")
     return int(raw) if raw else default
 
 

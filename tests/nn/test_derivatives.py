@@ -65,7 +65,7 @@ def test_misuse_says_so(graph):
         y = wb.nn.relu(x := wb.constant(1.0))
     with pytest.raises(LookupError, match=r"No gradient defined for operation 'relu' .op type: Relu. under the name"):
         wb.gradients(y, x)
-    with pytest.raises(TypeError, match="is no map of names to names"):
+    with pytest.raises(TypeError, match="is not a map of names to names"):
         graph.gradient_override_map({"Relu": 3})
     with pytest.raises(TypeError, match="op_type must be a string"):
         wb.RegisterGradient(3)

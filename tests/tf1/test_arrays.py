@@ -135,7 +135,7 @@ def test_accumulate_n_of_one_and_of_unknown_shapes():
 
 @pytest.mark.parametrize(("make", "kind", "text"), [
     (lambda: tf.zeros([2, 3])[..., :, ...], ValueError, "Multiple ellipses"),
-    (lambda: tf.zeros([2, 3])[..., 1.0], TypeError, "1.0 is no index"),
+    (lambda: tf.zeros([2, 3])[..., 1.0], TypeError, "1.0 is not an index"),
     (lambda: tf.zeros([2, 3])[0, 200], ValueError, "slice index 200 of dimension 1 out of bounds"),
     (lambda: tf.reverse(tf.zeros([2, 3]), [2]), ValueError, "is out of valid range"),
     (lambda: tf.reverse(tf.zeros([2, 3]), [0, -2]), ValueError, "axis 0 specified more than once"),

@@ -64,7 +64,7 @@ def test_a_callable_may_take_options():
     (lambda x: tf.Session().run(x, {x.op: 1.0}), TypeError, "Cannot interpret feed_dict key as Tensor"),
     (lambda x: tf.Session().run(tf.constant(1), {"Const:0": 2**40}), TypeError, "is not compatible with Tensor type int32"),
     (lambda x: tf.get_default_graph().as_graph_element(x, allow_tensor=False), TypeError, "which is not allowed here"),
-    (lambda x: tf.get_default_graph().name_scope("a:0"), ValueError, "is no operation name"),
+    (lambda x: tf.get_default_graph().name_scope("a:0"), ValueError, "is not an operation name"),
     (lambda x: tf.Session("nowhere"), tf.errors.NotFoundError, "No session factory registered"),
 ])
 def test_mistakes_raise_what_programs_catch(wrong, kind, text):
@@ -79,7 +79,7 @@ def test_control_inputs_by_name_and_of_slices(fresh):
     with tf.control_dependencies(["a", slices]):
         b = tf.constant(2.0)
     assert [op.name for op in b.op.control_inputs] == ["a", "rows"]
-    with pytest.raises(TypeError, match="control_dependencies: 3 is no tensor or operation"):
+    with pytest.raises(TypeError, match="control_dependencies: 3 is neither a tensor nor an operation"):
         tf.control_dependencies([3]).__enter__()
 
 

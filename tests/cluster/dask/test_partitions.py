@@ -68,7 +68,7 @@ def test_rows_have_the_structure_of_the_collections():
                                                     r"rows; rechunk it with \{1: -1\}"),
     (da.zeros(()), errors.ShapeError, "the collection is a scalar; pass arrays with rows"),
     (da.zeros(4).astype(object), errors.DtypeError, "the collection is of dtype object, which may hold anything; convert"),
-    (da.zeros(4).astype("M8[s]"), errors.DtypeError, "is no element type"),
+    (da.zeros(4).astype("M8[s]"), errors.DtypeError, "is not an element type"),
     (Frame(when="category"), errors.DtypeError, "column 'when' of the collection is category, which is no element"),
     ((da.zeros(4, chunks=2), da.zeros(4, chunks=1)), errors.InvalidArgumentError,
      "collection 0 has 2 partitions but collection 1 4; partition them alike"),

@@ -66,7 +66,7 @@ def lost_outputs(p: Program) -> Program:
     (foreign_control, "'z' waits for an operation of another graph"), (wrong_dtype, "'y' has the wrong dtype"),
     (forgotten_shape, "'y' has the shape [?] but its inputs give [2]"),
     (lost_outputs, "'y' lost its outputs"), (foreign_fetch, "'z:0' is fed or fetched but not in the graph"),
-    (computed_feed, "a feed is no argument")])
+    (computed_feed, "a feed is not an argument")])
 def test_broken_invariants_are_named_with_the_stage(spoil: Callable[[Program], Program], fault: str):
     verify(program(), "prune")
     with pytest.raises(errors.InternalError) as error:

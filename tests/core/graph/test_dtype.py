@@ -23,7 +23,7 @@ def test_as_dtype(given: Any, name: str) -> None:
 
 @pytest.mark.parametrize("given", ["float31", object(), None, "M8[s]"])
 def test_as_dtype_names_what_it_does_not_know(given: Any) -> None:
-    with pytest.raises(errors.DtypeError, match=r"as_dtype: .* is no element type; use one of float16, bfloat16"):
+    with pytest.raises(errors.DtypeError, match=r"as_dtype: .* is not an element type; use one of float16, bfloat16"):
         as_dtype(given)
 
 
@@ -57,8 +57,8 @@ def test_text_becomes_bytes() -> None:
     (-1, types.uint8, r"does not fit uint8"),
     (True, types.float32, r"convert: True is bool but float32 was wanted"),
     (1, types.bool_, r"is int64 but bool was wanted"),
-    ("a", types.float32, r"convert: 'a' is no number but float32 was wanted"),
-    ([object()], None, r"is no number but a tensor was wanted")])
+    ("a", types.float32, r"convert: 'a' is not a number but float32 was wanted"),
+    ([object()], None, r"is not a number but a tensor was wanted")])
 def test_no_silent_loss(value: Any, wanted: Any, text: str) -> None:
     with pytest.raises(errors.DtypeError, match=text):
         to_array(value, wanted)
@@ -87,7 +87,7 @@ def test_a_feed_that_loses_its_fraction_says_so() -> None:
 
 
 @pytest.mark.parametrize(("value", "wanted", "text"), [
-    (1j, types.float32, "feed: 1j is complex128 but float32 was wanted"), ("1", types.float32, "'1' is no number"),
+    (1j, types.float32, "feed: 1j is complex128 but float32 was wanted"), ("1", types.float32, "'1' is not a number"),
     (300, types.uint8, "feed: 300 does not fit uint8"), ([[1], [1, 2]], types.int32, "rows of different lengths")])
 def test_feeds_lose_nothing_else(value: Any, wanted: Any, text: str) -> None:
     with pytest.raises(errors.Error, match=text):

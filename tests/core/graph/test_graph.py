@@ -46,7 +46,7 @@ def test_lookup(graph: Graph) -> None:
         graph.tensor("x:3")
     with pytest.raises(errors.InvalidArgumentError, match=r"fetch: 3 is a int, not a tensor"):
         graph.as_graph_element(3)
-    with pytest.raises(errors.InvalidArgumentError, match=r"'a b' is no operation name"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"'a b' is not an operation name"):
         ops.constant(1.0, name="a b")
 
 
@@ -93,7 +93,7 @@ def test_control_inputs_and_colocation(graph: Graph) -> None:
         with graph.control_dependencies(None):
             d = ops.negative(b)
     assert c.op.controls == (a.op, b.op) and d.op.controls == () and d.op.control_inputs == [] and c.op.colocation == {"a"}
-    with pytest.raises(errors.InvalidArgumentError, match=r"control_dependencies: 3 is no tensor or operation"), \
+    with pytest.raises(errors.InvalidArgumentError, match=r"control_dependencies: 3 is neither a tensor nor an operation"), \
             graph.control_dependencies([3]):
         pass
 

@@ -131,7 +131,7 @@ def test_wrong_rows_give_no_other_error(column, value):
 def test_errors_say_what_was_there():
     with pytest.raises(errors.DataLossError) as error:
         load(b"")
-    assert str(error.value).startswith("program: 0 bytes are no workbench program (")
+    assert str(error.value).startswith("program: 0 bytes are not a workbench program (")
     with pytest.raises(errors.DataLossError) as error:
         load(msgpack.packb({"version": 99}))
     assert str(error.value) == "program: version 99 but 1 is needed; run one workbench version on all tasks"

@@ -49,7 +49,7 @@ def test_cond_needs_functions():
     x = number()
     with pytest.raises(errors.InvalidArgumentError) as error:
         ops.cond(x > 0.0, x, lambda: x)
-    says(error, "is no function; pass functions, for example lambda: x + 1")
+    says(error, "is not a function; pass functions, for example lambda: x + 1")
 
 
 def test_cond_operation_beside_tensor():

@@ -159,7 +159,8 @@ def test_numbers_as_text_and_back():
     assert run([ops.as_string([0.25], shortest=True), ops.as_string([7], width=3, fill="0"),
                 ops.as_string([150.0], scientific=True, precision=2)]) == [b"0.25", b"007", b"1.50e+02"]
     assert run([ops.as_string([3]), ops.as_string([True, False])])[1].tolist() == [b"true", b"false"]
-    fails(errors.InvalidArgumentError, "string_to_number: 'x1' is no float32; correct the text", ops.string_to_number("x1"))
+    fails(errors.InvalidArgumentError, "string_to_number: 'x1' is not a valid float32; correct the text",
+          ops.string_to_number("x1"))
 
 
 def test_joining_and_splitting():

@@ -27,7 +27,7 @@ def zeros(*shape):
     (lambda: wb.einsum("ij,jk", zeros(2, 3)), "einsum: 'ij,jk' has 2 terms but 1 inputs are given"),
     (lambda: wb.einsum("ij,jk->il", zeros(2, 3), zeros(3, 2)), "einsum: 'ij,jk->il' has 'l' in its result alone"),
     (lambda: wb.einsum("ii->i", zeros(2, 2)), "einsum: 'ii' of 'ii->i' names an axis twice"),
-    (lambda: wb.einsum("i...->i", zeros(2, 2)), "einsum: 'i...->i' is no equation; write letters"),
+    (lambda: wb.einsum("i...->i", zeros(2, 2)), "einsum: 'i...->i' is not an equation; write letters"),
     (lambda: wb.einsum("ij,jk", zeros(2, 3), zeros(4, 2)), "einsum: axis 'j' of 'ij,jk->ik' is 3 but 4 in inputs[1]"),
     (lambda: wb.einsum("ij->i", zeros(2)), "einsum: inputs[0] has rank 1 (shape [2]) but its term is 'ij'"),
     (lambda: wb.meshgrid([1, 2], indexing="yx"), "meshgrid: indexing is 'yx'; use 'xy' or 'ij'")])

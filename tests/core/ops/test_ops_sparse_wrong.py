@@ -83,11 +83,11 @@ RUNNING: list[tuple[Callable[[], list[Any]], str]] = [
     (lambda: parts(wb.sparse_reset_shape(sparse(), [1, 3])), "sparse_reset_shape: new_shape must hold the old one"),
     (lambda: parts(wb.sparse_concat(0, [sparse(), sparse((2, 4))])), "sparse_concat: all axes but the joined one must agree"),
     (lambda: parts(wb.deserialize_many_sparse([["a", "b", "c"]], "float32")),
-     "deserialize_many_sparse: the strings are no sparse"),
+     "deserialize_many_sparse: the strings are not sparse"),
     (lambda: parts(wb.deserialize_many_sparse(wb.serialize_many_sparse(sparse()), "int32")),
      "deserialize_many_sparse: the values are float32 but int32 is asked"),
     (lambda: [ops.substr(["abc"], 4, 1)], "substr: pos 4 is outside string b'abc' of 3 bytes; stay inside"),
-    (lambda: [ops.decode_base64(["a+b"])], "decode_base64: b'a+b' is no web-safe base64; pass what encode_base64 gave"),
+    (lambda: [ops.decode_base64(["a+b"])], "decode_base64: b'a+b' is not web-safe base64; pass what encode_base64 gave"),
     (lambda: [wb.nn.ctc_loss(sparse((1, 1), ((0, 0),), (5,)), ops.zeros([2, 1, 3]), [2])],
      "ctc_loss: label 5 of sequence 0 is outside 0 … 1; the last class is the blank"),
     (lambda: [wb.nn.ctc_loss(sparse((1, 2), ((0, 0), (0, 1)), (1, 1)), ops.zeros([2, 1, 3]), [2])],
@@ -109,7 +109,7 @@ def test_while_running(number: int) -> None:
 
 
 def test_damaged_compression_is_named() -> None:
-    with pytest.raises(errors.DataLossError, match="3 bytes are no ZLIB data"):
+    with pytest.raises(errors.DataLossError, match="3 bytes are not ZLIB data"):
         evaluate([ops.decode_compressed(["abc"], compression_type="ZLIB")])
 
 

@@ -119,7 +119,7 @@ def test_registered_names_are_found_and_others_refused():
     assert run(wb.py_func("test_py_func/double", [wb.constant(2.0)], wb.float32)) == 4
     with pytest.raises(errors.AlreadyExistsError, match="'test_py_func/double' stands for another function"):
         wb.register_py_func("test_py_func/double", lambda a: a)
-    with pytest.raises(errors.NotFoundError, match="'nobody' is no function and no registered name; call register_py_func"):
+    with pytest.raises(errors.NotFoundError, match="'nobody' is neither a function nor a registered name; call"):
         wb.py_func("nobody", [], wb.float32)
 
 

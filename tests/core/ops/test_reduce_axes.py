@@ -42,7 +42,7 @@ def test_the_order_of_the_axes_may_be_fed(known):
             turned, back = session.run([y, slope], {x: value, order: perm})
             np.testing.assert_array_equal(turned, value.transpose(perm))
             np.testing.assert_array_equal(back, value)
-        with pytest.raises(wb.errors.ShapeError, match=r"perm \[0, 0, 1\] is no order of the 3 axes of x"):
+        with pytest.raises(wb.errors.ShapeError, match=r"perm \[0, 0, 1\] is not an order of the 3 axes of x"):
             session.run(y, {x: value, order: [0, 0, 1]})
         with pytest.raises(wb.errors.ShapeError, match=r"perm has shape .2. but x has 3 axes"):
             wb.transpose(wb.ones([2, 3, 4]), wb.placeholder("int32", [2]))

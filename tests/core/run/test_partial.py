@@ -23,7 +23,7 @@ def test_a_later_call_is_fed_what_an_earlier_one_gave():
         handle = session.partial_run_setup([first, second], [a, b, c])
         value = session.partial_run(handle, first, {a: 1, b: 2})
         assert (value, session.partial_run(handle, second, {c: value})) == (3, 9)
-        with pytest.raises(errors.InvalidArgumentError, match=r"'partial_0' is no step under way; Must run 'setup'"):
+        with pytest.raises(errors.InvalidArgumentError, match=r"'partial_0' is not a step under way; Must run 'setup'"):
             session.partial_run(handle, second, {c: 1})
 
 

@@ -222,8 +222,8 @@ def test_refused_input(tmp_path):
         ({"x": np.array([{}], object)}, {}, "tensor 'x' is object but a checkpoint holds numbers and text"),
         ({"x": np.zeros(1, "datetime64[s]")}, {}, r"tensor 'x' is datetime64\[s\] but a checkpoint holds numbers"),
         ({"__metadata__": np.zeros(1)}, {}, "'__metadata__' but safetensors reserves that name; rename it"),
-        (SMALL, {"x": {1, 2}}, "the meta data is no JSON .*set is not JSON serializable"),
-        (SMALL, {"x": float("nan")}, "the meta data is no JSON"),
+        (SMALL, {"x": {1, 2}}, "the meta data is not JSON .*set is not JSON serializable"),
+        (SMALL, {"x": float("nan")}, "the meta data is not JSON"),
     ]:
         with pytest.raises(errors.InvalidArgumentError, match=text):
             write(tmp_path / "x", 1, tensors, meta)
@@ -367,7 +367,7 @@ def test_forged_manifests_reach_nothing_outside(tmp_path):
     huge = {**tensors["a/w"], "shape": [2**62], "slices": [{**piece, "shape": [2**62]}]}
     for changes, text in [
         ({"version": 99}, "of version 99"), ({"format": "other"}, "it is 'other'"), ({"step": "x"}, "the wrong kind"),
-        ({"shards": {"../../etc/passwd": {"nbytes": 1, "header_crc32": "0"}}}, "is no shard's file name"),
+        ({"shards": {"../../etc/passwd": {"nbytes": 1, "header_crc32": "0"}}}, "is not a shard's file name"),
         ({"shards": {}}, "more elements than the shards have bytes"), ({"tensors": []}, "list"),
         ({"tensors": {"w": huge}}, "'w' has more elements than the shards have bytes"),
         ({"shards": {k: {"nbytes": 1.5, "header_crc32": "0"} for k in shards}}, "lacks a size and a checksum"),
@@ -377,7 +377,7 @@ def test_forged_manifests_reach_nothing_outside(tmp_path):
         with pytest.raises(errors.DataLossError, match=f"does not follow format version 1 .*{text}"):
             read(bad)
     forge(bad, tensors={"a/w": {**tensors["a/w"], "dtype": "int64"}}, shards=shards)
-    with pytest.raises(errors.DataLossError, match=r"is no int64\[5\] .*the manifest is damaged"):
+    with pytest.raises(errors.DataLossError, match=r"is not int64\[5\] .*the manifest is damaged"):
         read(bad)
 
 

@@ -61,7 +61,7 @@ def test_what_was_never_started_has_no_position_and_another_name_is_refused():
     assert positions(container) == {}
     with pytest.raises(errors.AlreadyExistsError, match="'rows' is a DatasetIterator, not a Generator"):
         set_positions(container, {"rows": {"bits": "Philox"}})
-    with pytest.raises(errors.DataLossError, match=r"random generator: .*'MT19937'.* is no state of one .*; the check"):
+    with pytest.raises(errors.DataLossError, match=r"random generator: .*'MT19937'.* is not the state of one .*; the check"):
         set_positions(container, {"noise": {"bits": "MT19937", "buffer_pos": 1, "has_uint32": 0, "uinteger": 0, "buffer": [],
                                             "counter": [], "key": []}})
 

@@ -60,8 +60,8 @@ def test_compressed_files_hold_the_same(kind: str, count: int):
 
 @pytest.mark.parametrize(("raw", "text"), [
     (zlib.compress(b"x" * 100, wbits=31)[:-9], "GZIP file 'f': it is cut short; get the file again"),
-    (b"plain text", "GZIP file 'f': it is no such file or damaged (Error -3 while decompressing data: incorrect header check); "
-                    "name its compression, or get the file again")], ids=["short", "plain"])
+    (b"plain text", "GZIP file 'f': it is not such a file or is damaged (Error -3 while decompressing data: incorrect header "
+                    "check); name its compression, or get the file again")], ids=["short", "plain"])
 def test_damaged_compressed_files_are_named(raw: bytes, text: str):
     with pytest.raises(errors.DataLossError) as caught:
         records.expanded(io.BytesIO(raw), "GZIP", "f").read()

@@ -38,7 +38,7 @@ def _faults(program: Program, own: set[Operation]) -> Iterator[str]:
         if tensor.op not in own:
             yield f"{tensor.name!r} is fed or fetched but not in the graph"
     if any(t.op.kind != "argument" for t in program.feeds):
-        yield "a feed is no argument"
+        yield "a feed is not an argument"
 
 
 def _faults_of(op: Operation, own: set[Operation]) -> Iterator[str]:

@@ -211,7 +211,7 @@ def as_dtype(value: Any) -> DType:
             return string
         if found.names and found.names[0] in _BY_NAME:      # [("quint8", np.uint8)], as TensorFlow marks arrays
             return _BY_NAME[found.names[0]]
-    raise errors.DtypeError(f"as_dtype: {value!r} is no element type; use one of {', '.join(_BY_NAME)}")
+    raise errors.DtypeError(f"as_dtype: {value!r} is not an element type; use one of {', '.join(_BY_NAME)}")
 
 
 def dtype_of(array: Any) -> DType:
@@ -238,7 +238,7 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
         return _text_array(value)
     if array.dtype.kind in "SUO":
         wanted = dtype.name if dtype else "a tensor"
-        raise errors.DtypeError(f"{where}: {_shorten(value)} is no number but {wanted} was wanted; pass numbers of one "
+        raise errors.DtypeError(f"{where}: {_shorten(value)} is not a number but {wanted} was wanted; pass numbers of one "
                                 "rectangular shape")
     if dtype is None:
         return _default_width(value, array)

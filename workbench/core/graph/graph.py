@@ -286,7 +286,8 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             item = self._element(item, "control_dependencies") if isinstance(item, (str, bytes)) else (
                 item.values if hasattr(item, "__graph_parts__") else item)
             if not isinstance(item, (Tensor, Operation)):
-                raise errors.DtypeError(f"control_dependencies: {element!r} is no tensor or operation; pass a list of them")
+                raise errors.DtypeError(f"control_dependencies: {element!r} is neither a tensor nor an operation; "
+                                        "pass a list of them")
             found.append(item.op if isinstance(item, Tensor) else item)
         return Scope(self._scopes, "controls", (*self._scopes.controls, *found))
 

@@ -44,5 +44,5 @@ class Names:
 def checked(name: str, within: bool = False) -> str:
     """`name` if an operation, or a scope `within` another, may be called so, else InvalidArgumentError."""
     if not _NAME.match(f".{name}" if within else name):
-        raise errors.InvalidArgumentError(f"graph: {name!r} is no operation name; use letters, digits, _ . - /")
+        raise errors.InvalidArgumentError(f"graph: {name!r} is not an operation name; use letters, digits, _ . - /")
     return name

@@ -84,7 +84,7 @@ class Scoped:
     def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Scope:
         """Operations below of these types take the gradients registered under these names (RegisterGradient)."""
         if any(not isinstance(text, str) for pair in op_type_map.items() for text in pair):
-            raise errors.DtypeError(f"gradient_override_map: {op_type_map!r} is no map of names to names; give types of "
+            raise errors.DtypeError(f"gradient_override_map: {op_type_map!r} is not a map of names to names; give types of "
                                     "operations and names of registered gradients")
         return Scope(self._scopes, "overrides", {**(self._scopes.overrides or {}), **op_type_map})
 

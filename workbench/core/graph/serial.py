@@ -35,7 +35,7 @@ def load(data: bytes) -> Program:
     except errors.Error:
         raise
     except Exception as error:      # whatever damaged bytes make a reader stumble over
-        raise errors.DataLossError(f"program: {len(data)} bytes are no workbench program ({error}); send what dump() "
+        raise errors.DataLossError(f"program: {len(data)} bytes are not a workbench program ({error}); send what dump() "
                                    "wrote") from error
 
 

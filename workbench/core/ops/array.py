@@ -60,7 +60,7 @@ def _fit(dims, target):
     count, rest = int(np.prod(dims)), int(np.prod([d for d in target if d >= 0]))
     free = sum(d < 0 for d in target)
     if free > 1 or any(d < -1 for d in target):
-        raise errors.ShapeError(f"reshape: {target} is no shape; write -1 at most once and no other negative number")
+        raise errors.ShapeError(f"reshape: {target} is not a shape; write -1 at most once and no other negative number")
     if rest != count if not free else (rest == 0 and count != 0) or (rest and count % rest):
         holds = f"whose count must be evenly divisible by {rest}" if free else f"which holds {rest}"
         raise errors.ShapeError(f"reshape: Cannot reshape a tensor with {count} elements (shape {list(dims)}) to {target}, "

@@ -22,7 +22,7 @@ def _transposed(inputs, attrs):
     if dims is None:
         return [Shape(None if perm is None else [None] * len(perm))]
     if perm is not None and sorted(perm) != list(range(len(dims))):
-        raise errors.ShapeError(f"transpose: perm {list(perm)} is no order of the {len(dims)} axes of x (shape "
+        raise errors.ShapeError(f"transpose: perm {list(perm)} is not an order of the {len(dims)} axes of x (shape "
                                 f"{inputs[0].shape}); name each axis once")
     return [Shape(dims[::-1] if perm is None else [dims[p] for p in perm])]
 
@@ -55,7 +55,7 @@ def _permuted(inputs, attrs):
 def permute(x, perm):
     """x with its axes in the order `perm`, which only the step knows; ShapeError where that is no order of them."""
     if sorted(perm.tolist()) != list(range(x.ndim)):
-        raise errors.ShapeError(f"transpose: perm {perm.tolist()} is no order of the {x.ndim} axes of x (shape "
+        raise errors.ShapeError(f"transpose: perm {perm.tolist()} is not an order of the {x.ndim} axes of x (shape "
                                 f"{list(x.shape)}); name each axis once")
     return np.transpose(x, perm).copy(order="C")
 

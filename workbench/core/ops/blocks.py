@@ -31,7 +31,7 @@ def _dims(x):
 def _shared(where, what, size, block):
     """size / block, which must be whole."""
     if isinstance(size, int) and isinstance(block, int) and size % block:
-        raise errors.ShapeError(f"{where}: {what} is {size}, which is no multiple of the block {block}; pad or crop it")
+        raise errors.ShapeError(f"{where}: {what} is {size}, which is not a multiple of the block {block}; pad or crop it")
     return size // block
 
 

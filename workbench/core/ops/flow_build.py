@@ -60,7 +60,7 @@ def _result(output: Tensor) -> Tensor:
 
 def _callable(function: Any, where: str) -> Callable[..., Any]:
     if not callable(function):
-        raise errors.InvalidArgumentError(f"{where}: {function!r} is no function; pass functions, for example "
+        raise errors.InvalidArgumentError(f"{where}: {function!r} is not a function; pass functions, for example "
                                           "lambda: x + 1")
     return function      # type: ignore[no-any-return]
 

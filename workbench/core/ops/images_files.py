@@ -59,7 +59,7 @@ def _opened(where, contents, formats):
         with Image.open(io.BytesIO(data), formats=list(formats)) as picture:
             yield picture
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise errors.InvalidArgumentError(f"{where}: {len(data)} bytes that begin with {data[:8]!r} are no whole "
+        raise errors.InvalidArgumentError(f"{where}: {len(data)} bytes that begin with {data[:8]!r} are not a whole "
                                           f"{' or '.join(formats)} image ({error}); pass the content of one") from None
 
 

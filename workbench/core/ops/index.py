@@ -224,7 +224,7 @@ def _index(item):
     try:
         return operator.index(item)
     except TypeError:
-        raise errors.DtypeError(f"getitem: {item!r} is no index; use integers, slices, scalar tensors, ... and None, or "
+        raise errors.DtypeError(f"getitem: {item!r} is not an index; use integers, slices, scalar tensors, ... and None, or "
                                 "gather / boolean_mask") from None
 
 

@@ -162,8 +162,8 @@ def _terms(equation, count):
     """(letters of each input, letters of the result) of "ij,jk->ik"; without an arrow, those that occur once, in order."""
     text = equation.replace(" ", "")
     if not _EQUATION.fullmatch(text):
-        raise errors.InvalidArgumentError(f"einsum: {equation!r} is no equation; write letters, commas and one arrow, such as "
-                                          "'ij,jk->ik'")
+        raise errors.InvalidArgumentError(f"einsum: {equation!r} is not an equation; write letters, commas and one arrow, such "
+                                          "as 'ij,jk->ik'")
     left, arrow, result = text.partition("->")
     terms = left.split(",")
     if not arrow:

@@ -62,7 +62,8 @@ def py_func(func: Callable[..., Any] | str, inp: Any, Tout: Any, stateful: bool 
     in every process.
     """
     if not callable(func) and func not in _functions:
-        raise errors.NotFoundError(f"py_func: {func!r} is no function and no registered name; call register_py_func first")
+        raise errors.NotFoundError(f"py_func: {func!r} is neither a function nor a registered name; call "
+                                   "register_py_func first")
     single = not isinstance(Tout, (list, tuple))
     dtypes = [as_dtype(dtype) for dtype in ([Tout] if single else Tout)]
     token = _named(func) if callable(func) else str(func)

@@ -165,7 +165,7 @@ def setdiff1d(x, y, index_dtype="int32", name=None):
 def invert_permutation(x):
     """y with y[x[i]] = i; x holds each of 0 … n - 1 once."""
     if not np.array_equal(np.sort(x), np.arange(len(x))):
-        raise errors.InvalidArgumentError(f"invert_permutation: x of {len(x)} elements is no permutation; it must "
+        raise errors.InvalidArgumentError(f"invert_permutation: x of {len(x)} elements is not a permutation; it must "
                                           f"hold each of 0 … {len(x) - 1} once")
     return np.argsort(x).astype(x.dtype)
 

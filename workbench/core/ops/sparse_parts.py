@@ -36,7 +36,7 @@ def sparse_reshape(indices, shape, new_shape):
     """(index vectors in a tensor of `new_shape` laid out by rows, that shape); one number of it may be -1."""
     wanted, size = np.array(new_shape), int(np.prod(shape))
     if (wanted < 0).sum() > 1 or (wanted < -1).any():
-        raise errors.InvalidArgumentError(f"sparse_reshape: {wanted.tolist()} is no shape; write -1 at most once")
+        raise errors.InvalidArgumentError(f"sparse_reshape: {wanted.tolist()} is not a shape; write -1 at most once")
     rest = int(np.prod(wanted[wanted >= 0]))
     if (wanted < 0).any() and rest and size % rest == 0:
         wanted[wanted < 0] = size // rest
@@ -183,7 +183,7 @@ def deserialize_rows(serialized, *, dtype, rank=None):
     try:
         rows = [[_unpacked(item) for item in line] for line in serialized]
     except (ValueError, TypeError, IndexError) as error:
-        raise errors.InvalidArgumentError(f"deserialize_many_sparse: the strings are no sparse tensors ({error}); pass what "
+        raise errors.InvalidArgumentError(f"deserialize_many_sparse: the strings are not sparse tensors ({error}); pass what "
                                           "serialize_sparse gave") from None
     if any(values.dtype != dtype.numpy for _, values, _ in rows):
         raise errors.InvalidArgumentError(f"deserialize_many_sparse: the values are {rows[0][1].dtype} but {dtype.name} is "

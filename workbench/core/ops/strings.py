@@ -54,7 +54,7 @@ def _number(item, kind, where):
     try:
         return kind.numpy.type(int(text) if kind.is_integer else float(text))
     except (ValueError, OverflowError):
-        raise errors.InvalidArgumentError(f"{where}: {text!r} is no {kind.name}; correct the text") from None
+        raise errors.InvalidArgumentError(f"{where}: {text!r} is not a valid {kind.name}; correct the text") from None
 
 
 @op("input[...] -> [...]", types="any -> string", **TEXT)

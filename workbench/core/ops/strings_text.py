@@ -134,7 +134,7 @@ def encode_base64(input: Any, *, pad: bool = False) -> Any:
 def _from_base64(item: bytes) -> bytes:
     bare = item.rstrip(b"=")
     if len(bare) % 4 == 1 or re.fullmatch(rb"[A-Za-z0-9_-]*", bare) is None:
-        raise errors.InvalidArgumentError(f"decode_base64: {item[:20]!r} is no web-safe base64; pass what encode_base64 gave")
+        raise errors.InvalidArgumentError(f"decode_base64: {item[:20]!r} is not web-safe base64; pass what encode_base64 gave")
     return base64.urlsafe_b64decode(bare + b"=" * (-len(bare) % 4))
 
 
@@ -158,7 +158,7 @@ def decode_compressed(bytes: Any, *, compression_type: str = "") -> Any:
         try:
             return _OPENERS[compression_type](item)
         except (zlib.error, OSError, EOFError) as error:
-            raise errors.DataLossError(f"decode_compressed: {item.__len__()} bytes are no {compression_type} data ({error}); "
+            raise errors.DataLossError(f"decode_compressed: {item.__len__()} bytes are not {compression_type} data ({error}); "
                                        "pass whole ones") from None
     return _mapped(opened, bytes)
 

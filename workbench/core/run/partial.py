@@ -39,7 +39,7 @@ class PartialSteps:
         """The values of `fetches`; InvalidArgumentError for a handle that is unknown or whose step is over."""
         step = self._steps.get(handle)
         if step is None:
-            raise errors.InvalidArgumentError(f"partial_run: {handle!r} is no step under way; Must run 'setup' before "
+            raise errors.InvalidArgumentError(f"partial_run: {handle!r} is not a step under way; Must run 'setup' before "
                                               "performing partial runs")
         try:
             return step.go_on(fetches, feed_dict, run)

@@ -129,7 +129,7 @@ def _publish(base: Place, step: int | None, records: Sequence[Mapping[str, Any]]
     try:
         content = seal(body)
     except (TypeError, ValueError) as problem:
-        raise errors.InvalidArgumentError(f"checkpoint {base}: the meta data is no JSON ({problem}); "
+        raise errors.InvalidArgumentError(f"checkpoint {base}: the meta data is not JSON ({problem}); "
                                           "use dicts, lists, text, finite numbers, true, false and None") from problem
     replace(manifest_of(base), content, observe)
     observe("manifest published")

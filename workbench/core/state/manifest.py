@@ -126,7 +126,7 @@ def _check_manifest(body: Mapping[str, Any]) -> None:
         raise ValueError("step, serial or meta are of the wrong kind")
     for name, shard in body["shards"].items():
         if Path(name).name != name or not SHARD_NAME.fullmatch(name):
-            raise ValueError(f"shard {name!r} is no shard's file name")
+            raise ValueError(f"shard {name!r} is not a shard's file name")
         if not isinstance(shard["nbytes"], int) or not isinstance(shard["header_crc32"], str):
             raise ValueError(f"shard {name!r} lacks a size and a checksum")
     largest = sum(shard["nbytes"] for shard in body["shards"].values())

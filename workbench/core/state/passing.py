@@ -50,8 +50,8 @@ def set_generator_state(generator: np.random.Generator, found: Mapping[str, Any]
             "uinteger": found["uinteger"], "buffer": np.array(found["buffer"], np.uint64),
             "state": {"counter": np.array(found["counter"], np.uint64), "key": np.array(found["key"], np.uint64)}}
     except (KeyError, TypeError, ValueError, OverflowError) as problem:
-        raise errors.DataLossError(f"random generator: {str(found)[:80]} is no state of one ({problem}); the checkpoint is "
-                                   "damaged or another program's") from problem
+        raise errors.DataLossError(f"random generator: {str(found)[:80]} is not the state of one ({problem}); the checkpoint "
+                                   "is damaged or another program's") from problem
 
 
 class Run:

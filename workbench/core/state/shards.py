@@ -128,7 +128,7 @@ def _place(base: Place, found: dict[str, Array], name: str, tensor: Mapping[str,
         whole = found.setdefault(name, np.empty([x.stop - x.start for x in wanted], block.dtype))
         whole[(*_within(common, wanted), ...)] = block
     except (ValueError, errors.DtypeError) as problem:
-        raise errors.DataLossError(f"{where} is no {tensor['dtype']}{piece['shape']} ({problem}); "
+        raise errors.DataLossError(f"{where} is not {tensor['dtype']}{piece['shape']} ({problem}); "
                                    "the manifest is damaged") from problem
 
 

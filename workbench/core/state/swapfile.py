@@ -105,7 +105,7 @@ class SwapFile:
             done = move(self._file.fileno(), rest, start)
             if not done:
                 raise errors.DataLossError(f"swap: the file ends {len(rest)} bytes before a value does; it was cut by "
-                                           "somebody else")
+                                           "another program")
             rest, start = rest[done:], start + done
 
 

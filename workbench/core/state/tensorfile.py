@@ -98,7 +98,7 @@ def _encode_text(array: Array) -> Array:
     pieces = []
     for item in array.reshape(-1).tolist():
         if not isinstance(item, (bytes, str)):
-            raise TypeError(f"{type(item).__name__} is no text")
+            raise TypeError(f"{type(item).__name__} is not text")
         pieces.append(item.encode() if isinstance(item, str) else item)
     lengths = np.array([len(piece) for piece in pieces], "<i8")
     return np.frombuffer(lengths.tobytes() + b"".join(pieces), np.uint8)

@@ -117,8 +117,8 @@ class _Expanded(io.RawIOBase):
             try:
                 self._rest = self._inflate.decompress(raw)
             except zlib.error as error:
-                raise errors.DataLossError(f"{self._kind} file {self._name!r}: it is no such file or damaged ({error}); name "
-                                           "its compression, or get the file again") from None
+                raise errors.DataLossError(f"{self._kind} file {self._name!r}: it is not such a file or is damaged ({error}); "
+                                           "name its compression, or get the file again") from None
         size = min(len(buffer), len(self._rest))
         buffer[:size], self._rest = self._rest[:size], self._rest[size:]
         return size
