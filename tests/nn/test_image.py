@@ -236,7 +236,6 @@ def test_a_part_of_a_jpeg_file_and_its_shape():
      "encode_png: compression is 10; use a level from 0 to 9, or -1"),
     (lambda: image.decode_jpeg(b"", dct_method="FAST"), errors.InvalidArgumentError,
      "decode_jpeg: dct_method is 'FAST'; use '', 'INTEGER_FAST', 'INTEGER_ACCURATE'"),
-    (lambda: image.decode_jpeg(b"", fancy_upscaling=False), errors.UnimplementedError, "fancy_upscaling=False is not offered"),
     (lambda: image.decode_jpeg(b"", acceptable_fraction=0.5), errors.UnimplementedError, "damaged files are not recovered"),
     (lambda: run(image.resize_bilinear(FLOATS[None], wb.placeholder_with_default([0, 3], [2]))), errors.InvalidArgumentError,
      "resize: images are [5, 7] and [0, 3] is wanted; both must be 1 x 1 or more")])

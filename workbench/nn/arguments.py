@@ -33,6 +33,7 @@ HINTS = {
     "binary_svm_head(thresholds)": "its outputs are no probabilities that a threshold could cut",
     "clear_extraneous_savers": "a graph has the nodes of no saver but its own",
     "debug_model_fn(config)": "there is nothing in this model to cut or to place",
+    "decode_jpeg(fancy_upscaling)": "colours between samples differ by little, and are always smoothed",
     "has_inf_or_nan(datum)": "the value of a tensor tells it, wherever it comes from",
     "log_progress": "how far measuring has come is not printed",
     "map_fn(infer_shape)": "shapes are inferred wherever they can be",

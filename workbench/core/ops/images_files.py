@@ -99,14 +99,12 @@ def decode_jpeg(contents, channels=0, ratio=1, fancy_upscaling=True, try_recover
                 acceptable_fraction=1.0, dct_method="", name=None):
     """A JPEG (or PNG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1 or 3.
 
-    Pixels may differ by rounding from those of the method `dct_method`, which is "", "INTEGER_FAST" or "INTEGER_ACCURATE".
-    InvalidArgumentError for another, UnimplementedError for what asks to recover a damaged file, or not to smooth colours.
+    Pixels may differ by rounding from those of the method `dct_method`, which is "", "INTEGER_FAST" or "INTEGER_ACCURATE", and
+    colours that the file has in fewer places than light are smoothed, whatever `fancy_upscaling` is. InvalidArgumentError
+    for another method, UnimplementedError for what asks to recover a damaged file.
     """
     if try_recover_truncated or acceptable_fraction != 1.0:
         raise errors.UnimplementedError("decode_jpeg: damaged files are not recovered; pass whole ones")
-    if not fancy_upscaling:
-        raise errors.UnimplementedError("decode_jpeg: fancy_upscaling=False is not offered; colours are always smoothed where "
-                                        "they are made larger, leave it out")
     if dct_method not in _DCT_METHODS:
         raise errors.InvalidArgumentError(f"decode_jpeg: dct_method is {dct_method!r}; use "
                                           f"{', '.join(map(repr, _DCT_METHODS))}")
