@@ -103,8 +103,8 @@ def test_local_variables_are_neither_trained_nor_saved():
 
 
 @pytest.mark.parametrize(("ask", "text"), [
-    (lambda: wb.get_variable("v", [2]), r"get_variable: 'v' exists \(built at .*test_scopes.py:\d+\); enter its scope "
-                                        "with reuse=True or AUTO_REUSE to share it"),
+    (lambda: wb.get_variable("v", [2]), r"Variable v already exists, disallowed. Built at .*test_scopes.py:\d+; enter its "
+                                        "scope with reuse=True or AUTO_REUSE"),
     (lambda: shared("v", [3]), r"get_variable: 'v' has shape \[2\] but \[3\] is asked"),
     (lambda: shared("v", [2], wb.float64), "get_variable: 'v' is float32 but float64 is asked"),
     (lambda: shared("other"), "get_variable: 'other' does not exist but reuse=True; make it first, or use "

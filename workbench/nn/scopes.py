@@ -336,8 +336,8 @@ def _cut(value: Tensor, axis: int, begin: int, length: int) -> Tensor:
 
 def _share(found: Variable, full: str, shape: Any, dtype: DType | None, scope: VariableScope) -> Variable:
     if not scope.reuse:
-        raise errors.InvalidArgumentError(f"get_variable: {full!r} exists (built at {found.op.source}); enter its "
-                                          "scope with reuse=True or AUTO_REUSE to share it, or choose another name")
+        raise errors.InvalidArgumentError(f"get_variable: Variable {full} already exists, disallowed. Built at "
+                                          f"{found.op.source}; enter its scope with reuse=True or AUTO_REUSE, or rename it")
     if shape is not None and not as_shape(shape).compatible(found.shape):
         raise errors.InvalidArgumentError(f"get_variable: {full!r} has shape {found.shape} but {as_shape(shape)} is "
                                           "asked; ask for its shape, or choose another name")

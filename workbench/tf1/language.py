@@ -74,7 +74,11 @@ class Graph(wb.Graph):
 
     def get_tensor_by_name(self, name: str) -> Any:
         """The tensor called `name`; the variable where it is a variable's, which stands for its value everywhere."""
-        found = self.tensor(name)
+        try:
+            found = self.tensor(name)
+        except errors.NotFoundError as error:
+            raise errors.NotFoundError(f"{error.message} (The name {name!r} refers to a Tensor which does not exist.)"
+                                       ) from error
         if found.op.kind != "variable":
             return found
         known = (v for key in self.get_all_collection_keys() for v in self.get_collection(key) if getattr(

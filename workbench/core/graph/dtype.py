@@ -238,8 +238,9 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
         return _text_array(value)
     if array.dtype.kind in "SUO":
         wanted = dtype.name if dtype else "a tensor"
+        familiar = " (None values not supported.)" if value is None else ""
         raise errors.DtypeError(f"{where}: {_shorten(value)} is not a number but {wanted} was wanted; pass numbers of one "
-                                "rectangular shape")
+                                f"rectangular shape{familiar}")
     if dtype is None:
         return _default_width(value, array)
     if array.dtype == dtype.numpy:

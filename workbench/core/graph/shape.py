@@ -87,7 +87,8 @@ class Shape:
     def merge(self, other: Shape, where: str = "merge") -> Shape:
         """What is known from either; ShapeError when they contradict."""
         if not self.compatible(other):
-            raise errors.ShapeError(f"{where}: {self} and {other} cannot be the same shape; make them agree")
+            raise errors.ShapeError(f"{where}: {self} and {other} cannot be the same shape; make them agree (they are not "
+                                    "compatible)")
         if self.sizes is None:
             return other
         if other.sizes is None:
