@@ -103,6 +103,18 @@ def test_a_session_runs_while_a_step_is_inside_it_however_long_and_is_ready_afte
     assert journal.current().state == "running"      # a training loop says itself when it ends
 
 
+def test_spans_between_two_numbers_are_those_of_them_that_are_kept():
+    journal = Journal(capacity=4)
+    journal.enabled = True
+    for number in range(10):
+        journal.span(Span("op", str(number), "t", "", 0, 0.0, 1.0, 0))
+
+    def between(first: int, last: int) -> str:
+        return "".join(span.name for span in journal.spans_between(first, last))
+    assert [between(7, 8), between(6, 9), between(0, 6), between(8, 20)] == ["78", "6789", "6", "89"]
+    assert between(0, 5) == between(8, 7) == between(10, 20) == ""
+
+
 def test_spans_are_bounded_in_bytes(monkeypatch):
     monkeypatch.setattr(settings, "trace_bytes", 100_000)
     journal = Journal(capacity=1_000_000)

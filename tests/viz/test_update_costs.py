@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.panel_update import step
+from workbench.core.rings import Ring
 from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import Accounting
-from workbench.viz.hub import hub_of
+from workbench.viz.hub import Hub, Watcher, hub_of
 from workbench.viz.verdict import judge
 from workbench.viz.views.timeline import TimelineParameters
 
@@ -58,19 +59,35 @@ def test_one_more_step_and_its_verdict_cost_few_calls_however_many_spans_it_has(
     assert calls(lambda: judge(accounting)) < 18 * TASKS
 
 
-def test_the_picture_of_a_step_costs_few_calls_however_many_spans_it_has():
-    """Not one for each of what the picture leaves out."""
-    journal, spans = Journal(capacity=100_000), recorded(6)
+def drawing(steps: list[list[Span]]) -> tuple[Hub, Watcher]:
+    """The hub of a journal that holds these steps, and somebody who watches its timeline."""
+    journal = Journal(capacity=100_000)
     journal.enabled = True
     hub = hub_of(journal)
     watcher = hub.watcher()
     watcher.watch({"timeline": None})
-    for now, one in enumerate(spans):
+    for now, one in enumerate(steps):
         for span in one:
             journal.span(span)
         hub.look(float(now))
     hub.look(9.0)  # no more of the last step will come
+    return hub, watcher
+
+
+def test_the_picture_of_a_step_costs_few_calls_however_many_spans_it_has():
+    """Not one for each of what the picture leaves out."""
+    spans = recorded(6)
+    hub, _watcher = drawing(spans)
     hub.whole("timeline", TimelineParameters(step=4))  # whose places are all new
     seen = []
-    assert calls(lambda: seen.append(hub.whole("timeline"))) < 7 * len(spans[-1])
+    assert calls(lambda: seen.append(hub.whole("timeline"))) < 4 * len(spans[-1])
     assert seen[0].step == 5 and len(seen[0].lanes) == 40 and seen[0].lane_count > TASKS
+
+
+def test_the_picture_of_a_step_reads_no_spans_of_later_ones(monkeypatch):
+    spans, read = recorded(6), list[int]()
+    hub, _watcher = drawing(spans)
+    between = Ring.between
+    monkeypatch.setattr(Ring, "between", lambda *given: read.append(len(found := between(*given))) or found)
+    assert hub.whole("timeline", TimelineParameters(step=1)).step == 1
+    assert 0 < sum(read) <= len(spans[1])

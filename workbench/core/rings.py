@@ -37,11 +37,14 @@ class Ring:
 
     def since(self, cursor: int) -> tuple[int, int, list[Any]]:
         """(next cursor, how many were lost to the bound, records from `cursor` on)."""
-        kept = len(self.records)
-        first = self.count - kept
-        lost = max(0, first - cursor)
-        newest = list(itertools.islice(reversed(self.records), min(kept, self.count - cursor)))   # costs the new ones only
-        return self.count, lost, newest[::-1]
+        lost = max(0, self.count - len(self.records) - cursor)
+        return self.count, lost, self.between(cursor, self.count - 1)
+
+    def between(self, first: int, last: int) -> list[Any]:
+        """Those with the numbers `first` to `last`, as far as they are kept; what is older than these costs nothing."""
+        first, last = max(first, self.count - len(self.records)), min(last, self.count - 1)
+        newer = self.count - 1 - last
+        return list(itertools.islice(reversed(self.records), newer, max(newer, self.count - first)))[::-1]
 
 
 @dataclass

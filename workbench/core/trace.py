@@ -351,6 +351,11 @@ class Journal:
         with self._lock:
             return self._spans.since(cursor)
 
+    def spans_between(self, first: int, last: int) -> list[Span]:
+        """The spans with the numbers `first` to `last`, as far as they are kept, oldest first."""
+        with self._lock:
+            return self._spans.between(first, last)
+
     def points_since(self, cursor: int = 0) -> tuple[int, int, list[Point]]:
         """(next cursor, how many were lost to the bound, the points from `cursor` on, oldest first)."""
         with self._lock:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,17 +23,8 @@ _KIND = {"op": 0, "segment": 0, "send": 1, "recv": 1, "wait": 3, "queue": 3}
 _TRACK = (0, 1, 2, 2, 3)  # of a kind; input is waited for
 
 Row = tuple[str, str, str, int]  # task, track, device, thread
+Part = tuple[Row, int, float, float, str]  # a span, or a piece of one, that is one thing: kind, start, end (seconds), name
 Places = Mapping[tuple[Any, ...], tuple[int, Row, Row | None]]
-
-
-class Part(NamedTuple):
-    """A span, or a piece of one, that is one thing; seconds."""
-
-    row: Row
-    kind: int
-    start: float
-    end: float
-    name: str
 
 
 @dataclass(slots=True)
@@ -49,7 +40,8 @@ class Marks:
     names: list[str]
 
 
-_PLACE = itemgetter(*map(Span._fields.index, ("kind", "task", "device", "thread", "detail")))  # by their places: of all spans
+_PLACE, _SAYS = (itemgetter(*map(Span._fields.index, names)) for names in (  # by their places: of all spans
+    ("kind", "task", "device", "thread", "detail"), ("start", "end", "name", "message")))
 
 
 @functools.lru_cache(1 << 14)  # the same ones come in every step
@@ -61,18 +53,17 @@ def _placed(kind: str, task: str, device: str, thread: int, detail: str) -> tupl
     return number, row, (task, "wait", "", 0) if kind == "recv" else None
 
 
-def parts_of(spans: Iterable[Span], known: Places, moved: Mapping[str, tuple[Span, Span]]) -> list[Part]:
+def parts_of(spans: Sequence[Span], known: Places, moved: Mapping[str, tuple[Span, Span]]) -> list[Part]:
     """What spans say: a receive waits until its message is sent, as far as that is known, then it transfers."""
-    parts = []
-    for span in spans:
-        kind, row, waiting = known[_PLACE(span)]
-        start, end, name = span.start, span.end, span.name
-        if waiting is not None and span.message in moved:
-            leaves = min(moved[span.message][0].start, end)
+    parts: list[Part] = []
+    for place, (start, end, name, message) in zip(map(_PLACE, spans), map(_SAYS, spans)):
+        kind, row, waiting = known[place]
+        if waiting is not None and message in moved:
+            leaves = min(moved[message][0].start, end)
             if leaves > start:
-                parts.append(Part(waiting, 3, start, leaves, name))
+                parts.append((waiting, 3, start, leaves, name))
                 start = leaves
-        parts.append(Part(row, kind, start, end, name))
+        parts.append((row, kind, start, end, name))
     return parts
 
 

@@ -30,7 +30,8 @@ SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
 LINKS = 200  # of the critical path, the longest ones
 ROWS = 100  # at once
-_TASK, _END = map(itemgetter, map(Span._fields.index, ("task", "end")))  # by their places: of all spans
+_TASK, _START, _END, _EXECUTABLE = map(itemgetter, map(Span._fields.index, ("task", "start", "end", "executable")))
+_REACH = itemgetter(*map(Span._fields.index, ("kind", "start", "end")))  # all by their places: of all spans
 _LINK = {"work": ("work", 0), "transfer": ("transfer", 1), "wait": ("wait", 3), "gap": ("work", 3)}  # track, kind
 
 
@@ -165,14 +166,14 @@ class Timeline(View):
         whole = spans if (start, end) == (step.start, step.end) else self._between(step.start, step.end)[0]
         own = self._own(step, whole)
         idle, known, moved = _idle(own, spans, step.end), places_of(spans), pairs(spans)
-        lanes, place = lanes_of(rows_of(known) | {part.row for part in idle})
+        lanes, place = lanes_of(rows_of(known) | {row for row, *_ in idle})
         rows = max(1, min(params.rows, ROWS))
         first = _first(params, [lane[0] for lane in lanes], rows)
         shown = lanes[first : first + rows]
         tasks = {lane[0] for lane in shown}
-        near = _once(span for span in spans if span.task in tasks)
+        near = _once([span for span, task in zip(spans, map(_TASK, spans)) if task in tasks])
         names, parts = Names(), parts_of(near, known, moved)
-        parts += [part for part in idle if part.row[0] in tasks]
+        parts += [part for part in idle if part[0][0] in tasks]
         marks = marks_of(parts, place, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
         visible = {lane[:2]: row for row, lane in reversed(list(enumerate(shown)))}
         arrows, left_out = _arrows(moved.values(), visible, names, step.start)
@@ -191,14 +192,14 @@ class Timeline(View):
         if not near:
             return [], 0
         first, last = min(step.first for step in near), max(step.last for step in near)
-        after, lost, spans = self.journal.spans_since(max(first, last - SPANS))
-        kept = spans[: max(0, len(spans) - (after - 1 - last))]
-        reach = [s for s in kept if s.end >= s.start and s.start <= end and s.end >= start and s.kind not in ("step", "loop")]
-        return reach, min(lost + max(0, last - SPANS - first), last + 1 - first)
+        kept = self.journal.spans_between(max(first, last - SPANS), last)
+        reach = [span for span, (kind, begin, until) in zip(kept, map(_REACH, kept))
+                 if until >= begin and begin <= end and until >= start and kind not in ("step", "loop")]
+        return reach, last + 1 - first - len(kept)
 
     def _own(self, step: Recorded, spans: Sequence[Span]) -> Sequence[Span]:
         """Those that belong to the step; `spans` itself when all do."""
-        executables = {name for name in {span.executable for span in spans} if run_of(name) == step.run}
+        executables = {name for name in set(map(_EXECUTABLE, spans)) if run_of(name) == step.run}
         own = [span for span in spans if span.step == step.number and span.executable in executables]
         return own if len(own) < len(spans) else spans
 
@@ -209,18 +210,17 @@ class Timeline(View):
         known = (step.run, step.number, step.touched)
         if known not in self._paths:
             links = path_through(own, pairs(own) if moved is None else moved)
-            offset = 1e3 * (min((s.start for s in own), default=step.start) - step.start)
+            offset = 1e3 * (min(map(_START, own), default=step.start) - step.start)
             self._paths[known] = [replace(k, start=k.start + offset, end=k.end + offset) for k in links], explain(links)
             if len(self._paths) > REMEMBERED:
                 self._paths.popitem(last=False)
         return self._paths[known]
 
 
-def _once(spans: Iterable[Span]) -> list[Span]:
+def _once(spans: list[Span]) -> list[Span]:
     """Where operations were timed one by one, segments only repeat what they say."""
-    spans = list(spans)
     timed = {(span.task, span.step) for span in spans if span.kind == "op"}
-    return [span for span in spans if span.kind != "segment" or (span.task, span.step) not in timed]
+    return [span for span in spans if span.kind != "segment" or (span.task, span.step) not in timed] if timed else spans
 
 
 def _idle(own: Sequence[Span], spans: Sequence[Span], end: float) -> list[Part]:
@@ -235,7 +235,8 @@ def _idle(own: Sequence[Span], spans: Sequence[Span], end: float) -> list[Part]:
     for span in spans if own is not spans else ():
         if span.task in last and span.end > last[span.task] and span.start < until[span.task]:
             until[span.task] = span.start
-    return [Part((task, "wait", "", 0), KINDS.index("wait"), begin, until[task], "the end of the step")
+    wait = KINDS.index("wait")
+    return [((task, "wait", "", 0), wait, begin, until[task], "the end of the step")
             for task, begin in last.items() if until[task] > begin]
 
 
