@@ -7,6 +7,7 @@ import pytest
 import workbench as wb
 import workbench.tf1 as tf
 from workbench import errors
+from workbench.core.graph.build import ops
 
 pytestmark = pytest.mark.usefixtures("graph")
 lookup = tf.contrib.lookup
@@ -38,6 +39,34 @@ def test_values_have_the_shape_of_the_default_and_keys_that_of_the_empty_key():
         assert session.run(found).tolist() == [[[5, 6], [-1, 0]]]
         assert session.run(cells.lookup(places)).tolist() == [True, False]
         assert session.run(cells.export()[0]).tolist() == [[1, 2]]
+
+
+def test_what_a_table_holds_changes_with_nobodys_memory():
+    """Not with that of later steps, which is that of earlier ones, nor with what was fed."""
+    table = lookup.MutableHashTable(tf.int64, tf.float32, [0.0, 0.0])
+    keys, x = tf.placeholder(tf.int64, [2]), tf.placeholder(tf.float32, [2, 2])
+    computed, fed = table.insert(keys + 1, tf.tanh(x) * 2.0), table.insert(keys, x)
+    taken = ops.growing_table_import(table.table_ref, keys + 1, tf.tanh(x) * 2.0)
+    known = table.lookup(tf.constant([2, 3], tf.int64))
+    with tf.Session() as session:
+        for step in (computed, taken):
+            session.run(step, {keys: [1, 2], x: [[1, 2], [3, 4]]})
+            before = session.run(known)
+            session.run(computed, {keys: [10, 20], x: [[-1, -2], [-3, -4]]})
+            np.testing.assert_array_equal(session.run(known), before)
+        mine = np.ones((2, 2), np.float32)
+        session.run(fed, {keys: [2, 3], x: mine})
+        mine[:] = 7
+        assert session.run(known).tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_table_that_refuses_what_it_shall_hold_keeps_what_it_had():
+    table = lookup.MutableHashTable(tf.int64, tf.int64, -1)
+    with tf.Session() as session:
+        session.run(table.insert(np.array([1, 2]), np.array([5, 6])))
+        with pytest.raises(errors.InvalidArgumentError, match=r"Expected shape .* for value"):
+            session.run(ops.growing_table_import(table.table_ref, np.array([3, 4]), np.array([7])))
+        assert session.run(table.lookup(tf.constant([1, 2], tf.int64))).tolist() == [5, 6]
 
 
 def test_what_does_not_fit_is_refused():

@@ -81,13 +81,13 @@ def growing_table_find(handle: GrowingTable, keys: Array, default_value: Any, *,
     return handle.find(keys, default_value)
 
 
-@op("handle[] keys? values? ->", types="resource any any ->", **TABLE)
+@op("handle[] keys? values? ->", types="resource any any ->", keeps=True, **TABLE)
 def growing_table_insert(handle: GrowingTable, keys: Array, values: Array) -> None:
     """Add keys with their values, in the place of those that they had."""
     handle.insert(keys, values)
 
 
-@op("handle[] keys? values? ->", types="resource any any ->", **TABLE)
+@op("handle[] keys? values? ->", types="resource any any ->", keeps=True, **TABLE)
 def growing_table_import(handle: GrowingTable, keys: Array, values: Array) -> None:
     """Hold these keys with their values, and no others."""
     handle.replace(keys, values)

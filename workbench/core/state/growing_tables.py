@@ -42,19 +42,23 @@ class GrowingTable:
 
     def insert(self, keys: Array, values: Array) -> None:
         """Take keys and their values; a key that it has gets the new one. InvalidArgumentError for other shapes."""
+        found = self._paired(keys, values)
+        with self._lock:
+            self._found.update(found)
+
+    def replace(self, keys: Array, values: Array) -> None:
+        """Hold these keys and their values alone. InvalidArgumentError for other shapes; then it holds what it held."""
+        found = self._paired(keys, values)
+        with self._lock:
+            self._found = found
+
+    def _paired(self, keys: Array, values: Array) -> dict[Any, tuple[Any, Array]]:
         lead, items = self._keys(keys)
         if np.shape(values) != (*lead, *self.value_shape):
             raise errors.InvalidArgumentError(f"table {self.name!r}: Expected shape {[*lead, *self.value_shape]} for value, "
                                               f"got {list(np.shape(values))}; give each key one value")
         parts = np.asarray(values).reshape(len(items), *self.value_shape)
-        with self._lock:
-            self._found.update((self._frozen(item), (item, part)) for item, part in zip(items, parts))
-
-    def replace(self, keys: Array, values: Array) -> None:
-        """Hold these keys and their values alone."""
-        with self._lock:
-            self._found.clear()
-        self.insert(keys, values)
+        return {self._frozen(item): (item, part) for item, part in zip(items, parts)}
 
     def export(self) -> tuple[Array, Array]:
         """All keys and their values, in the order in which they came."""

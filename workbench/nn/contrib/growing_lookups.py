@@ -18,7 +18,6 @@ __all__ = ["MutableDenseHashTable", "MutableHashTable", "index_table_from_tensor
            "string_to_index_table_from_tensor"]
 
 
-
 class _Saved(SaveableObject):
     """A table in checkpoints: its keys and its values under its name, as TensorFlow's."""
 
