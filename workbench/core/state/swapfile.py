@@ -5,6 +5,7 @@ import os
 import tempfile
 import threading
 from bisect import bisect_left, insort
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,10 @@ class SwapFile:
     it when it is closed or when its process ends, however that ends."""
 
     def __init__(self, folder: Path | None, limit: int) -> None:
-        self.limit, self.size, self.used = limit, 0, 0
+        self.limit, self.size = limit, 0
         self._lock = threading.Lock()
         self._gaps: list[tuple[int, int]] = []      # (start, bytes), sorted
+        self._released: deque[tuple[int, int]] = deque()      # that are no gaps yet
         try:
             self._file = tempfile.TemporaryFile(prefix="workbench-swap-", dir=folder, buffering=0)      # noqa: SIM115
         except OSError as error:
@@ -68,10 +70,13 @@ class SwapFile:
         self._whole(lambda file, rest, at: os.preadv(file, [rest], at), array, start)
 
     def release(self, start: int, nbytes: int) -> None:
-        """The part may be used again."""
-        size = _paged(nbytes)
-        with self._lock:
-            self.used -= size
+        """The part may be used again. No lock is taken: a value may be collected while this thread holds it."""
+        self._released.append((start, _paged(nbytes)))
+
+    def _gather(self) -> None:
+        """Make gaps of what was released, each as long as can be."""
+        while self._released:
+            start, size = self._released.popleft()
             position = bisect_left(self._gaps, (start, 0))
             if position < len(self._gaps) and self._gaps[position][0] == start + size:
                 size += self._gaps.pop(position)[1]
@@ -86,17 +91,16 @@ class SwapFile:
 
     def _take(self, size: int, name: str) -> int:
         with self._lock:
+            self._gather()
             for position, (start, room) in enumerate(self._gaps):
                 if room >= size:
                     self._gaps[position:position + 1] = [(start + size, room - size)] if room > size else []
-                    self.used += size
                     return start
             if self.size + size > self.limit:
                 raise errors.ResourceExhaustedError(f"swap: {size} bytes of {name!r} are needed but {self.size} of the "
                                                     f"{self.limit} bytes of the file are taken; raise WB_SWAP_BYTES, or swap "
                                                     "less")
             self.size, start = self.size + size, self.size
-            self.used += size
             return start
 
     def _whole(self, move: Any, array: np.ndarray[Any, Any], start: int) -> None:
