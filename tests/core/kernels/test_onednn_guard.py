@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench import errors
+from workbench.core.graph.opdef import registry
 from workbench.core.kernels import fallback, onednn_format
+from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.onednn_api import Api, load
-from workbench.core.kernels.onednn_guard import finite
+from workbench.core.kernels.onednn_guard import by_reference, finite
 from workbench.settings import settings
 
 RUNTIME_ERROR, OUT_OF_MEMORY = 5, 1
@@ -87,6 +91,20 @@ def test_a_failing_library_costs_time_only(function: str, status: int, after: in
     said = [record.getMessage().split(":")[0] for record in caplog.records if "oneDNN failed" in record.getMessage()]
     assert said and len(said) == len(set(said))
     assert f"onednn: {function} returned {'runtime_error' if status == RUNTIME_ERROR else 'out_of_memory'}" in caplog.text
+
+
+@pytest.mark.parametrize("wrong, error, words", [
+    (np.zeros((4, 2), np.float32), errors.ShapeError,
+     r"relu: its kernel gave shape \[4, 2\] but the output is declared \[2,4\]"),
+    (np.zeros(4, np.float32), errors.ShapeError, r"relu: its kernel gave shape \[4\] but"),
+    (np.zeros((2, 4)), errors.DtypeError, "relu: its kernel gave float64 but the output is declared float32")])
+def test_what_the_reference_gives_is_held_against_its_declaration(
+        wrong: Any, error: type[Exception], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry, "relu", dataclasses.replace(registry["relu"], reference=lambda x: wrong))
+    spec = Spec((2, 4), np.dtype(np.float32))
+    kernel = by_reference("relu", {}, [spec], spec).make(())
+    with pytest.raises(error, match=words):
+        kernel(np.ones((2, 4), np.float32), np.empty((2, 4), np.float32))
 
 
 def test_what_is_finite() -> None:

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.fitting import agreeing
 from workbench.core.graph.opdef import registry
+from workbench.core.graph.shape import Shape
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.fallback import Refer, rescued
 from workbench.core.kernels.onednn_view import read, write
@@ -55,7 +58,8 @@ def referred(op: str, attributes: Mapping[str, Any], choice: Choice, inputs: Seq
         given = [read(array, spec.shape, layout) for array, spec, layout in zip(arrays, inputs, choice.inputs)]
         with np.errstate(all="ignore"):
             result = registry[op].reference(*given, **attributes)
-        write(arrays[len(given)], output.shape, choice.outputs[0], result)
+        write(arrays[len(given)], output.shape, choice.outputs[0],
+              agreeing(op, result, as_dtype(output.dtype), Shape(output.shape)))
     return refer
 
 

@@ -32,7 +32,7 @@ def write(array: Any, shape: Sequence[int], layout: Layout | None, value: Any) -
     format_ = _ours(layout)
     view = _blocks(array, format_)
     whole = np.zeros(_padded(format_), np.float32)
-    whole[tuple(map(slice, format_.shape))] = np.broadcast_to(value, shape).transpose(format_.axes)
+    whole[tuple(map(slice, format_.shape))] = value.transpose(format_.axes)
     view[...] = whole.reshape(view.shape)
 
 
