@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench.core.kernels import onednn, onednn_api, onednn_format
+from workbench.core.kernels import onednn, onednn_api, onednn_call, onednn_format
 from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm import usable
 from workbench.core.kernels.onednn_api import Api, load
 from workbench.core.kernels.onednn_format import any_format, contiguous, known, primitive
 from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.core.kernels.options import KernelOptions, using
 from workbench.errors import InternalError, UnimplementedError
 from workbench.settings import settings
 
@@ -143,6 +144,19 @@ def test_primitives_of_a_kernel_run_in_a_row_until_one_fails(api: Api, monkeypat
             kernel(source, out, scratch)
         np.testing.assert_array_equal(scratch[:16].view(np.float32), source)
         assert not out.any()
+
+
+def test_a_session_without_llvm_runs_no_compiled_code(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a plan's kernels are made later, when the options of its session are no longer in force."""
+    monkeypatch.setattr(settings, "libraries", ("llvm", "onednn"))
+    builder = Builder(1, 1)
+    builder.step(copy_of_four(), {onednn_api.Argument.SOURCE: Place(0), onednn_api.Argument.OUTPUT: builder.output()})
+    with using(KernelOptions(libraries=("onednn",))):
+        make = builder.program()
+    monkeypatch.setattr(onednn_call, "bind", None)
+    source, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    make((False, False))(source, out)
+    np.testing.assert_array_equal(out, source)
 
 
 @pytest.mark.skipif(not usable(), reason="no LLVM here")

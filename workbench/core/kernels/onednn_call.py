@@ -5,9 +5,8 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-from workbench.core.kernels.llvm import Program, bind, library_source, usable
+from workbench.core.kernels.llvm import Program, bind, library_source
 from workbench.core.kernels.onednn_api import Api, Pointer
-from workbench.settings import settings
 
 __all__ = ["Memory", "Row", "Run", "row"]
 
@@ -31,12 +30,12 @@ class Run(NamedTuple):
     arguments: Any
 
 
-def row(library: Api, memories: Sequence[Memory], runs: Sequence[Run]) -> Row:
+def row(library: Api, memories: Sequence[Memory], runs: Sequence[Run], compiled: bool) -> Row:
     """A function of arrays that gives the status of the first primitive that fails, or 0; there may be more than are named.
+    It is `compiled` by LLVM, or Python makes the calls.
 
     Who calls it keeps alive all it is made of, and calls it from one thread at a time.
     """
-    compiled = "llvm" in settings.libraries and usable()
     return (_compiled if compiled else _interpreted)(library, memories, runs)
 
 

@@ -31,7 +31,6 @@ from workbench.core.kernels.onednn_format import (
 )
 from workbench.core.kernels.onednn_guard import floats, serve
 from workbench.core.kernels.onednn_program import Builder, Place
-from workbench.core.kernels.options import kernel_options
 
 __all__ = ["add", "bias_add", "bias_add_grad", "relu", "relu_grad"]
 
@@ -100,7 +99,7 @@ def relu_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Se
         return None
     alike = Alike(inputs, free[0])
     count = alike.vector.shape[0]
-    if "llvm" in kernel_options().libraries and llvm.usable():
+    if llvm.serves():
         return Choice("onednn", alike.inputs, (alike.format,), _compiled(count), inplace={0: 0}, note="compiled loop")
     return Choice("onednn", alike.inputs, (alike.format,), _selecting(count), inplace={0: 0}, note="numpy")
 

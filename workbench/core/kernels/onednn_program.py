@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.kernels.choice import Choice, Kernel, Layout
 from workbench.core.kernels.crowd import crowd
+from workbench.core.kernels.llvm import serves
 from workbench.core.kernels.onednn_api import Api, Argument, ExecuteArgument, Pointer
 from workbench.core.kernels.onednn_call import Memory, Row, Run, row
 from workbench.core.kernels.onednn_format import (
@@ -45,12 +46,15 @@ def _free(library: Api, memories: list[Pointer]) -> None:
 
 
 class Program:
-    """The kernel of one plan instance: a few primitives in a row, their memory objects and argument arrays."""
+    """The kernel of one plan instance: a few primitives in a row, their memory objects and argument arrays.
 
-    __slots__ = ("__weakref__", "_among", "_arguments", "_memories", "_row", "_steps", "_threads")
+    `compiled`: one call of C runs them, which needs LLVM.
+    """
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        library = api()
+    __slots__ = ("__weakref__", "_among", "_arguments", "_compiled", "_memories", "_row", "_steps", "_threads")
+
+    def __init__(self, steps: Sequence[Step], compiled: bool) -> None:
+        library, self._compiled = api(), compiled
         self._steps = steps      # they keep the primitives alive
         self._memories: list[Memory] = []
         self._arguments: list[Any] = []
@@ -70,7 +74,7 @@ class Program:
         before = (0, *(made.threads for made in primitives))
         runs = [Run(0 if made.threads == last else made.threads, made.pointer, arguments)
                 for made, last, arguments in zip(primitives, before, self._arguments)]
-        return row(api(), self._memories, runs)
+        return row(api(), self._memories, runs, self._compiled)
 
     def _in_a_crowd(self) -> Row:
         """The same on fewer threads, made when it is first asked for."""
@@ -121,7 +125,8 @@ class Builder:
         pad = Place(self.inputs + self.outputs, self.buffered)
         steps = [Step(made, tuple({**places, **({Argument.SCRATCHPAD: pad} if made.scratch else {})}.items()))
                  for made, places in self.steps]
-        return lambda static: Program(steps)
+        compiled = serves()      # here, where the options of the session are in force
+        return lambda static: Program(steps, compiled)
 
     def choice(self, inputs: Sequence[Layout | None], outputs: Sequence[Layout | None],
                inplace: Mapping[int, int] | None = None, note: str = "") -> Choice:

@@ -15,7 +15,6 @@ from workbench.core.kernels.onednn_api import Argument
 from workbench.core.kernels.onednn_format import Desc, Format, Primitive, fast, primitive
 from workbench.core.kernels.onednn_program import Place, Program, Step
 from workbench.core.kernels.openmp import runtime
-from workbench.core.kernels.options import kernel_options
 
 __all__ = ["Winograd"]
 
@@ -32,7 +31,7 @@ GAIN = 0.85
 
 def usable() -> bool:
     """Whether the transforms can be compiled and run here."""
-    return "llvm" in kernel_options().libraries and llvm.usable() and runtime() is not None
+    return llvm.serves() and runtime() is not None
 
 
 class Winograd:
@@ -198,7 +197,7 @@ class Work:
         if made.scratch:
             places.append((Argument.SCRATCHPAD, Place(0, pad)))
         step = Step(made, tuple(places))
-        return lambda static: Program([step])
+        return lambda static: Program([step], compiled=True)      # as the transforms are
 
 
 def spec_dimensions(spec: Spec, axes: Sequence[int]) -> tuple[int, int, int, int]:

@@ -20,7 +20,8 @@ class KernelOptions:
     """How the plans of a session choose kernels; every session has its own, and its plans keep what they were made with."""
 
     libraries: tuple[str, ...] = field(default_factory=lambda: settings.libraries)
-    """Kernel libraries that may serve, any of "llvm" and "onednn"; the NumPy reference always may."""
+    """Kernel libraries that may serve, any of "llvm" and "onednn"; the NumPy reference always may. The rules of optimizers are
+    the whole process's: `settings.libraries` says whether LLVM computes them, with the same bits as NumPy."""
     winograd: bool = True
     """Winograd's algorithm where it pays: 3x3 and 5x5 filters, stride 1; relative error about 1e-5 instead of 1e-6."""
     keep_positions: bool = True
