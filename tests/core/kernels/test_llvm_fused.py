@@ -245,6 +245,10 @@ def test_an_operation_alone_is_served_from_a_size_on(kind, dtype):
             np.testing.assert_allclose(out, registry[kind].reference(x), rtol=2e-6 if dtype == "float32" else 1e-13, atol=1e-7)
 
 
+def test_the_library_serves_operations_that_exist():
+    assert [kind for (kind, _), offers in selectors.items() if "llvm" in dict(offers) and kind not in registry] == []
+
+
 @pytest.mark.parametrize("given", ["turned", "fewer", "a list"])
 def test_a_kernel_refuses_what_is_not_a_plain_array(given):
     op = fused_operation("float32", [(8, 8), (8, 8)], [("add", 1, ""), ("tanh", 0, "")])

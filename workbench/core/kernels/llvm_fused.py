@@ -55,7 +55,7 @@ def _alone(kind: str) -> Select:
     return select
 
 
-for _kind in ("erf", "softplus", "sigmoid_cross_entropy", "elu", "selu"):
+for _kind in ("erf", "softplus", "sigmoid_xent", "elu", "selu"):
     register("llvm", _kind)(_alone(_kind))
 
 
