@@ -73,6 +73,16 @@ def test_mirrored_images_stay():
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-4)
 
 
+def test_a_gradient_that_is_read_whole_as_well_is_computed_once():
+    with wb.Graph().as_default(), wb.Session() as session:
+        dy = wb.placeholder("float32", [2, 9, 8, 4])
+        whole = wb.ops.conv2d_backprop_input(wb.ones([3, 3, 3, 4]), dy, input_shape=(2, 11, 10, 3), strides=(1, 1),
+                                             padding="VALID")
+        inner = wb.slice(whole, [0, 1, 1, 0], [2, 9, 8, 3])
+        kinds = [row.type for row in session.explain([whole, inner], {dy: np.ones([2, 9, 8, 4])}).rows]
+        assert kinds.count("conv2d_backprop_input") == 1
+
+
 def test_padded_images_that_others_read_are_there():
     with wb.Graph().as_default():
         x = wb.placeholder("float32", [None, 9, 8, 3])

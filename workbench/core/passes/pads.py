@@ -7,7 +7,7 @@ import numpy as np
 
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
-from workbench.core.passes.rewrite import Rewrite, rewrite
+from workbench.core.passes.rewrite import Rewrite, rewrite, single_readers
 
 __all__ = ["pads"]
 
@@ -26,10 +26,12 @@ def pads(program: Program) -> Program:
     if not any([op.kind in ("pad", "slice") for op in program.graph.operations]):
         return program
 
+    single = single_readers(program)      # what others read as well would be computed twice
+
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.kind in _READ and (inner := _padding(inputs[0].op, op.attrs)) is not None:
             return state.copy(op, [inputs[0].op.inputs[0], *inputs[1:]], {**op.attrs, "padding": inner})
-        if op.kind == "slice" and inputs[0].op.kind == _GRADIENT and not op.controls:
+        if op.kind == "slice" and inputs[0].op.kind == _GRADIENT and op.inputs[0] in single and not op.controls:
             return _cut(op, inputs, state)
         return None
     return rewrite(program, visit)
