@@ -107,6 +107,19 @@ def test_average_precision():
     assert again == pytest.approx(value)
 
 
+@pytest.mark.parametrize("known", ["neither", "values", "weights"])
+@pytest.mark.parametrize(("shape", "given"), [([2, 3], [2, 3, 1]), ([2, 1], [2]), ([3], []), ([4], [4])])
+def test_weights_may_have_one_axis_more_or_less_also_where_ranks_are_not_known(shape, given, known):
+    x, w = np.arange(1.0, 1 + np.prod(shape)).reshape(shape), np.arange(1.0, 1 + np.prod(given)).reshape(given)
+    with wb.Graph().as_default(), wb.Session() as session:
+        values = wb.placeholder("float32", shape if known == "values" else None)
+        weights = wb.placeholder("float32", given if known == "weights" else None)
+        _, update = metrics.mean(values, weights)
+        session.run(wb.local_variables_initializer())
+        wanted = np.average(x.reshape(-1), weights=np.broadcast_to(w.reshape(-1), x.size))
+        assert session.run(update, {values: x, weights: w}) == pytest.approx(wanted)
+
+
 def test_weights_of_another_rank_are_refused():
     with pytest.raises(ValueError, match="metric: weights can not be broadcast to values"):
         metrics.mean(np.ones((2, 3), np.float32), weights=[1.0, 1.0, 1.0])

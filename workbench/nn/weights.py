@@ -29,13 +29,15 @@ def checked_weights(weights: Any, values: Tensor, where: str, dtype: Any = None)
 
 
 def fitted_weights(weights: Any, values: Tensor, where: str, dtype: Any = None) -> Tensor:
-    """checked_weights that may have one axis less than the values, or a last one of length 1 more, as metrics take them."""
-    tensor = convert(weights)
+    """checked_weights that may have one axis less than the values, or a last one of length 1 more, as metrics take them, in
+    the step where ranks are known only then."""
+    tensor = squeezed_weights(convert(weights), values)
     mine, theirs = tensor.shape.rank, values.shape.rank
-    if mine and theirs is not None and mine == theirs - 1:
+    if mine != 0 and None in (mine, theirs):
+        fewer = ops.logical_and(ops.rank(tensor) > 0, ops.equal(ops.rank(values) - ops.rank(tensor), 1))
+        tensor = ops.cond(fewer, lambda: ops.expand_dims(tensor, -1), lambda: tensor)
+    elif mine and theirs is not None and mine == theirs - 1:
         tensor = ops.expand_dims(tensor, -1)
-    elif mine and theirs is not None and mine == theirs + 1 and tensor.shape.as_list()[-1] in (1, None):
-        tensor = ops.squeeze(tensor, axis=[-1])
     return checked_weights(tensor, values, where, dtype)
 
 
@@ -55,11 +57,12 @@ def squeezed(labels: Tensor, predictions: Tensor, expected_rank_diff: int = 0) -
 
 
 def squeezed_weights(weights: Tensor, values: Tensor) -> Any:
-    """Weights of one rank more than the values without their last dimension, in the step where ranks are known only then."""
+    """Weights of one rank more than the values without their last dimension of 1, in the step where ranks are known only
+    then."""
     mine, theirs = weights.shape.rank, values.shape.rank
     if mine is None or theirs is None:
         return _squeezed_where(ops.equal(ops.rank(weights) - ops.rank(values), 1), weights)
-    return ops.squeeze(weights, axis=[-1]) if mine == theirs + 1 else weights
+    return ops.squeeze(weights, axis=[-1]) if mine == theirs + 1 and weights.shape.as_list()[-1] in (1, None) else weights
 
 
 def _squeezed_where(more: Tensor, value: Tensor) -> Any:
