@@ -61,6 +61,19 @@ def test_parts_know_where_they_stand_and_so_do_their_slots(tmp_path):
         assert table.as_tensor().name == "scope/table_1:0" and session.run("scope/table:0").shape == (5, 3)
 
 
+@pytest.mark.parametrize("normalize", [
+    lambda x: tf.layers.batch_normalization(x, training=True, renorm=True),
+    lambda x: tf.contrib.layers.batch_norm(x, scale=True, renorm=True)], ids=["layers", "contrib"])
+def test_moving_averages_are_whole_where_other_variables_are_cut(normalize):
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope("scope", partitioner=tf.fixed_size_partitioner(2)):
+            y = normalize(tf.reshape(tf.range(12.0), [3, 4]))
+        assert all(("/part_" in v.op.name) == v.op.name.rsplit("/part_")[0].endswith(("beta", "gamma"))
+                   for v in tf.global_variables())
+        session.run(tf.global_variables_initializer())
+        session.run([y, tf.get_collection(tf.GraphKeys.UPDATE_OPS)])
+
+
 @pytest.mark.parametrize(("shape", "slicing", "text"), [
     ([2, 2], [2], "must have the length"), ([], [], "must have rank at least 1"), ([2, 2], [2, 2], "cut it along one axis")])
 def test_what_cannot_be_cut(shape, slicing, text):

@@ -65,7 +65,7 @@ def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool
 def _pair(value: Any, where: str) -> tuple[int, int]:
     pair = (value, value) if isinstance(value, (int, np.integer)) else tuple(value or ())
     if len(pair) != 2:
-        raise errors.InvalidArgumentError(f"{where}: {value!r} is no pair; pass one number or (height, width)")
+        raise errors.InvalidArgumentError(f"{where}: {value!r} is not a pair; pass one number or (height, width)")
     return int(pair[0]), int(pair[1])
 
 
@@ -239,10 +239,9 @@ def batch_normalization(inputs: Any, axis: int | Sequence[int] = -1, momentum: f
         with uncut():
             moving = (vector("moving_mean", moving_mean_initializer or Zeros(), False),
                       vector("moving_variance", moving_variance_initializer or Ones(), False))
+            again = Renorm(layout.shape, x.dtype, renorm_clipping, renorm_momentum, epsilon) if renorm else None
         at_once = (fused is None or bool(fused)) and layout.alone and x.shape.rank == 4 and layout.axes[0] in (1, 3) and (
             not renorm and adjustment is None)
-        with uncut():
-            again = Renorm(layout.shape, x.dtype, renorm_clipping, renorm_momentum, epsilon) if renorm else None
         mean, variance, correction = _moments(layout, moving, momentum, training, at_once, again)
         return layout.back(normalized(layout, epsilon, mean, variance, [_adjusted(adjustment, x, training), correction], beta,
                                       gamma))

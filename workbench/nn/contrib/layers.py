@@ -287,10 +287,10 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
         gamma = vector("gamma", Ones, trainable) if scale else None
         with uncut():
             mean, variance = vector("moving_mean", Zeros), vector("moving_variance", Ones)
+            again = Renorm([depth], x.dtype, renorm_clipping, renorm_decay, epsilon) if renorm else None
         others = [i for i in range(x.shape.rank or 0) if i != axis]
         *used, kept = layers._when(is_training, lambda: _moments(x, others, batch_weights, unbiased), lambda: (
             mean.value(), variance.value(), variance.value()))
-        again = Renorm([depth], x.dtype, renorm_clipping, renorm_decay, epsilon) if renorm else None
         correction, taken = layers.renormalized(again, is_training, used, (used[0], kept))
         waits = _moving(((mean, taken[0], zero_debias_moving_mean), (variance, taken[1], False)), decay, is_training,
                         updates_collections)
