@@ -69,6 +69,21 @@ def test_batches_move_centres_towards_the_mean_of_all_they_had():
         np.testing.assert_allclose(centres_of(session), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_each_part_of_a_batch_moves_centres_on_from_where_the_one_before_left_them():
+    given = X[:10], X[10:30]
+    parts, session, _ = begun(KMeans([tf.constant(part) for part in given], 3, START, use_mini_batch=True))
+    session.run(parts[5])
+    counts, expected = np.ones(3), START.astype(np.float64)
+    for part in given:
+        nearest = distances(part, START).argmin(1)
+        for k in range(3):
+            own = part[nearest == k]
+            counts[k] += len(own)
+            expected[k] += (own - expected[k]).sum(0) / counts[k]
+    np.testing.assert_allclose(centres_of(session), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(centres_of(session, "counts:0"), counts)
+
+
 def test_centres_that_are_compared_with_follow_after_some_steps():
     parts, session, _ = begun(KMeans(tf.constant(X), 3, START, use_mini_batch=True, mini_batch_steps_per_iteration=2))
     seen = [centres_of(session)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.nn.checks import assert_equal, assert_greater_equal
 from workbench.nn.variables import Variable, group
@@ -27,10 +27,10 @@ class KMeans:
     `initial_clusters` is "random", "kmeans_plus_plus", centres [k, d], or `f(inputs, count)` that gives at most `count` centres
     of the list of inputs. Distances are squared Euclidean ones, or what the cosine lacks to 1, of which the distance to the
     nearest centre is half. With `use_mini_batch` centres move by each batch, towards the mean of all examples since they
-    began; what examples are compared with follows after
-    `mini_batch_steps_per_iteration` steps. k-means++ draws `1 + kmeans_plus_plus_num_retries` examples for each centre,
-    3 + log k for a negative number, and takes the best. InvalidArgumentErrors (ValueErrors) for other names, ShapeError for
-    inputs without one known width; UnimplementedError for "kmc2".
+    began; what examples are compared with follows after `mini_batch_steps_per_iteration` steps. k-means++ draws
+    `1 + kmeans_plus_plus_num_retries` examples for each centre, 3 + log k for a negative number, and takes the best.
+    InvalidArgumentErrors (ValueErrors) for other names, ShapeError for inputs without one known width; UnimplementedError for
+    "kmc2".
     """
 
     def __init__(self, inputs: Any, num_clusters: Any, initial_clusters: Any = RANDOM_INIT,
@@ -157,18 +157,16 @@ class KMeans:
 
     def _batch_step(self, inputs: list[Tensor], nearest: list[Tensor]) -> Any:
         """Each centre towards the mean of the examples that ever were nearest to it."""
-        made, counts = [], self._counts
+        made: list[Operation] = []
+        counts = self._counts
         assert counts is not None
         with get_default_graph().control_dependencies([self._synchronized()]):
             for part, ids in zip(inputs, nearest):
                 sums, more = _sums(part, ids, self._count)
-                before, known = self._known(self._moving.value()), ops.expand_dims(counts.value(), 1)
-                rate = ops.maximum(known + more, 1.0)
-                moved = before + (sums - more * before) / rate
-                made += [self._moving.assign(moved).op, counts.assign(
-                    ops.reshape(known + more, [-1])).op]
-                with get_default_graph().control_dependencies(made):
-                    counts.value()
+                with get_default_graph().control_dependencies(made):      # those of the part before
+                    before, known = self._known(self._moving.value()), ops.expand_dims(counts.value(), 1)
+                moved = before + (sums - more * before) / ops.maximum(known + more, 1.0)
+                made += [self._moving.assign(moved).op, counts.assign(ops.reshape(known + more, [-1])).op]
         return group(*made)
 
     def _synchronized(self) -> Any:
@@ -189,7 +187,6 @@ class KMeans:
             with get_default_graph().control_dependencies([self._left.assign_sub(1).op]):
                 return ops.constant(0)
         return ops.cond(self._left.value() <= 0, follow, wait).op
-
 
 
 def _squared(data: Tensor, centres: Tensor) -> Tensor:

@@ -122,5 +122,5 @@ def run(experiment_fn: Callable[..., Any], output_dir: Any = None, schedule: str
     method = getattr(made, name, None)
     if name.startswith("_") or not callable(method):
         known = [key for key in vars(Experiment) if not key.startswith("_")]
-        raise ValueError(f"Schedule {name!r} is no method of Experiment; use one of {', '.join(known)}")
+        raise ValueError(f"Schedule {name!r} is not a method of Experiment; use one of {', '.join(known)}")
     return method()

@@ -13,7 +13,6 @@ from workbench.nn import metrics
 from workbench.nn.variables import Variable
 from workbench.train.estimators import estimator as modern
 from workbench.train.learn import clustering
-from workbench.train.learn.clustering import KMEANS_PLUS_PLUS_INIT, RANDOM_INIT, SQUARED_EUCLIDEAN_DISTANCE
 from workbench.train.learn.estimator import Estimator, ModelFnOps
 from workbench.train.optimizers.schedules import get_global_step
 from workbench.train.saving import summary
@@ -62,12 +61,6 @@ def _points(features: Any) -> Tensor:
     return found
 
 
-def _options(*given: Any) -> dict[str, Any]:
-    """What both estimators hand on to KMeans, in the order in which they take it."""
-    return dict(zip(("num_clusters", "initial_clusters", "distance_metric", "random_seed", "use_mini_batch",
-                     "mini_batch_steps_per_iteration", "kmeans_plus_plus_num_retries"), given, strict=True))
-
-
 def _built(features: Any, mode: str, chief: bool, tolerance: float | None, options: Mapping[str, Any],
            ) -> tuple[dict[str, Any], Tensor]:
     """(what an estimator returns of the model but its predictions and metrics, their loss, and both of them)."""
@@ -84,14 +77,27 @@ def _built(features: Any, mode: str, chief: bool, tolerance: float | None, optio
             "predictions": (scores[0], nearest[0])}, loss
 
 
-class _Names:
-    """What initial centres and distances are called."""
+class _KMeans:
+    """What both estimators take, and what initial centres and distances are called."""
 
     SQUARED_EUCLIDEAN_DISTANCE, COSINE_DISTANCE = clustering.SQUARED_EUCLIDEAN_DISTANCE, clustering.COSINE_DISTANCE
-    RANDOM_INIT, KMEANS_PLUS_PLUS_INIT = RANDOM_INIT, KMEANS_PLUS_PLUS_INIT
+    RANDOM_INIT, KMEANS_PLUS_PLUS_INIT = clustering.RANDOM_INIT, clustering.KMEANS_PLUS_PLUS_INIT
+
+    def __init__(self, num_clusters: int, model_dir: Any = None, initial_clusters: Any = RANDOM_INIT,
+                 distance_metric: str = SQUARED_EUCLIDEAN_DISTANCE, random_seed: int = 0, use_mini_batch: bool = True,
+                 mini_batch_steps_per_iteration: int = 1, kmeans_plus_plus_num_retries: int = 2,
+                 relative_tolerance: float | None = None, config: Any = None) -> None:
+        self._become(model_dir, config, relative_tolerance, {
+            "num_clusters": num_clusters, "initial_clusters": initial_clusters, "distance_metric": distance_metric,
+            "random_seed": random_seed, "use_mini_batch": use_mini_batch,
+            "mini_batch_steps_per_iteration": mini_batch_steps_per_iteration,
+            "kmeans_plus_plus_num_retries": kmeans_plus_plus_num_retries})
+
+    def _become(self, model_dir: Any, config: Any, tolerance: float | None, options: Mapping[str, Any]) -> None:
+        """Become an estimator of the model that `options`, those of KMeans, describe."""
 
 
-class KMeansClustering(_Names, Estimator):
+class KMeansClustering(_KMeans, Estimator):
     """k-means of contrib.learn: `fit` moves the centres, `predict_cluster_idx`, `transform` and `score` use them.
 
     Features are float32 [n, d], or a dictionary of such that are put side by side. `relative_tolerance` ends training when the
@@ -100,19 +106,13 @@ class KMeansClustering(_Names, Estimator):
 
     SCORES, CLUSTER_IDX, CLUSTERS, ALL_SCORES, LOSS_OP_NAME = "scores", "cluster_idx", "clusters", "all_scores", _LOSS
 
-    def __init__(self, num_clusters: int, model_dir: Any = None, initial_clusters: Any = RANDOM_INIT,
-                 distance_metric: str = SQUARED_EUCLIDEAN_DISTANCE, random_seed: int = 0, use_mini_batch: bool = True,
-                 mini_batch_steps_per_iteration: int = 1, kmeans_plus_plus_num_retries: int = 2,
-                 relative_tolerance: float | None = None, config: Any = None) -> None:
-        options = _options(num_clusters, initial_clusters, distance_metric, random_seed, use_mini_batch,
-                           mini_batch_steps_per_iteration, kmeans_plus_plus_num_retries)
-
+    def _become(self, model_dir: Any, config: Any, tolerance: float | None, options: Mapping[str, Any]) -> None:
         def model(features: Any, labels: Any, mode: str, params: Any, config: Any) -> ModelFnOps:
-            found, loss = _built(features, mode, config.is_chief, relative_tolerance, params)
+            found, loss = _built(features, mode, config.is_chief, tolerance, params)
             scores, nearest = found["predictions"]
             return ModelFnOps(**{**found, "predictions": {self.ALL_SCORES: scores, self.CLUSTER_IDX: nearest}},
                               eval_metric_ops={self.SCORES: metrics.mean(loss)})
-        super().__init__(model, model_dir, config, options)
+        Estimator.__init__(self, model, model_dir, config, options)
 
     def predict_cluster_idx(self, input_fn: Any = None) -> Iterator[Any]:
         """The number of the nearest centre, of one example after the other."""
@@ -133,24 +133,18 @@ class KMeansClustering(_Names, Estimator):
         return self.get_variable_value(self.CLUSTERS)
 
 
-class KMeansEstimator(_Names, modern.Estimator):
+class KMeansEstimator(_KMeans, modern.Estimator):
     """k-means of contrib.factorization, an Estimator; arguments as those of KMeansClustering."""
 
     SCORE, CLUSTER_INDEX, ALL_DISTANCES, CLUSTER_CENTERS_VAR_NAME = "score", "cluster_index", "all_distances", "clusters"
 
-    def __init__(self, num_clusters: int, model_dir: Any = None, initial_clusters: Any = RANDOM_INIT,
-                 distance_metric: str = SQUARED_EUCLIDEAN_DISTANCE, random_seed: int = 0, use_mini_batch: bool = True,
-                 mini_batch_steps_per_iteration: int = 1, kmeans_plus_plus_num_retries: int = 2,
-                 relative_tolerance: float | None = None, config: Any = None) -> None:
-        options = _options(num_clusters, initial_clusters, distance_metric, random_seed, use_mini_batch,
-                           mini_batch_steps_per_iteration, kmeans_plus_plus_num_retries)
-
+    def _become(self, model_dir: Any, config: Any, tolerance: float | None, options: Mapping[str, Any]) -> None:
         def model(features: Any, mode: str, config: Any) -> modern.EstimatorSpec:
-            found, loss = _built(features, mode, config.is_chief, relative_tolerance, options)
+            found, loss = _built(features, mode, config.is_chief, tolerance, options)
             distances, nearest = found["predictions"]
             return modern.EstimatorSpec(**{**found, "predictions": {
                 self.ALL_DISTANCES: distances, self.CLUSTER_INDEX: nearest}}, eval_metric_ops={self.SCORE: metrics.mean(loss)})
-        super().__init__(model, model_dir, config)
+        modern.Estimator.__init__(self, model, model_dir, config)
 
     def _one(self, input_fn: Any, key: str) -> Iterator[Any]:
         return (row[key] for row in self.predict(input_fn, [key]))
