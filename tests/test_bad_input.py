@@ -286,3 +286,11 @@ def test_a_setting_that_is_no_number(monkeypatch, name):
     with pytest.raises(errors.InvalidArgumentError) as error:
         Settings.from_environment()
     assert str(error.value) == f"{name}: 'two' is not a whole number; set 0, 1, 2, … or leave it out"
+
+
+@pytest.mark.parametrize("name", ["WB_CACHE", "WB_SWAP", "WORKBENCH_DATA"])
+def test_a_folder_of_a_home_that_is_not_known(monkeypatch, name):
+    monkeypatch.setenv(name, "~nobody-has-this-name/x")
+    with pytest.raises(errors.InvalidArgumentError) as error:
+        Settings.from_environment()
+    assert str(error.value) == f"{name}: '~nobody-has-this-name/x' is below a home folder that is not known; set a whole path"

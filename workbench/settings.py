@@ -22,6 +22,15 @@ def _number(name: str, default: int) -> int:
     return int(raw) if raw else default
 
 
+def _folder(name: str) -> Path | None:
+    raw = os.environ.get(name, "").strip()
+    try:
+        return Path(raw).expanduser() if raw else None
+    except RuntimeError:
+        raise errors.InvalidArgumentError(f"{name}: {raw!r} is below a home folder that is not known; set a whole "
+                                          "path") from None
+
+
 def _quarter_of_memory() -> int:
     """Bytes; 1 GiB where the system does not tell."""
     try:
@@ -70,10 +79,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls) -> Settings:
-        data = os.environ.get("WORKBENCH_DATA", "").strip()
-        cache = os.environ.get("WB_CACHE", "").strip()
         libraries = os.environ.get("WB_LIBRARIES")
-        swap = os.environ.get("WB_SWAP", "").strip()
         return cls(
             check=_flag("WB_CHECK", False),
             libraries=cls.libraries if libraries is None
@@ -85,10 +91,10 @@ class Settings:
             plan_bytes=_number("WB_PLAN_BYTES", 0) or _quarter_of_memory(),
             trace_bytes=_number("WB_TRACE_BYTES", cls.trace_bytes),
             cluster_key=os.environ.get("WB_CLUSTER_KEY", ""),
-            data=Path(data).expanduser() if data else None,
-            cache=Path(cache).expanduser() if cache else None,
+            data=_folder("WORKBENCH_DATA"),
+            cache=_folder("WB_CACHE"),
             cache_bytes=_number("WB_CACHE_BYTES", cls.cache_bytes),
-            swap=Path(swap).expanduser() if swap else None,
+            swap=_folder("WB_SWAP"),
             swap_bytes=_number("WB_SWAP_BYTES", cls.swap_bytes),
             deterministic=_flag("WB_DETERMINISTIC", False),
         )

@@ -4,10 +4,13 @@ from __future__ import annotations
 import shutil
 
 import numpy as np
+import pooch
 import pytest
+from typer.testing import CliRunner
 
 from tests.data_fixture import write_small_mnist
 from workbench import errors
+from workbench.cli import app
 from workbench.io import datasets, download
 from workbench.io.datasets import FallbackDataWarning, load_mnist
 from workbench.io.idx import write_idx
@@ -47,6 +50,31 @@ def test_search_order(small_mnist, monkeypatch, tmp_path, own_cache):
     assert load_mnist(validation=1).folder == small_mnist, "the variable may name the folder itself"
     other = write_small_mnist(tmp_path / "other")
     assert load_mnist(other, validation=1).folder == other, "an explicit path comes first"
+
+
+@pytest.fixture
+def homeless(monkeypatch):
+    """A user without HOME and without an entry, as in a container run with any number."""
+    pwd = pytest.importorskip("pwd")
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(user):
+        raise KeyError(user)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+
+
+def test_a_user_without_a_home_folder_has_no_cache_of_data_sets(homeless, monkeypatch, tmp_path):
+    monkeypatch.setattr(settings, "data", None)
+    monkeypatch.setattr(settings, "cache", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    wanted = "this user has no home folder where a download could be kept"
+    assert datasets.find_mnist() == (None, [wanted])
+    shown = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": "250"})
+    assert wanted in shown.output
+    with monkeypatch.context() as older:
+        older.setattr(pooch, "os_cache", lambda project: f"~/.cache/{project}")
+        assert datasets.find_mnist() == (None, [wanted])
 
 
 def test_the_cache_serves_and_a_damaged_one_does_not(mnist_folder, own_cache):

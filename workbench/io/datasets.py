@@ -86,11 +86,15 @@ def find_mnist(path: str | Path | None = None, download: bool = True) -> tuple[P
         if not (missing := _missing(folder)):
             return folder, tried
         tried.append(f"WORKBENCH_DATA {folder} lacks {_count(missing)}")
-    if not (damaged := downloads.damaged(cache)):
+    damaged = [] if cache is None else downloads.damaged(cache)
+    if cache is not None and not damaged:
         return cache, tried
-    tried.append(f"the cache {cache} lacks {_count(damaged)}")
+    tried.append("this user has no home folder where a download could be kept" if cache is None
+                 else f"the cache {cache} lacks {_count(damaged)}")
     if not download:
         return None, [*tried, "no download was wanted"]
+    if cache is None:
+        return None, tried
     try:
         downloads.fetch(cache)
     except errors.UnavailableError as problem:

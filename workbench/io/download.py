@@ -27,11 +27,15 @@ GRACE_SECONDS = 0.2      # for the other mirrors once one has answered, besides 
 ANSWER_SECONDS = 5.0     # for the first mirror to answer at all; covers name lookup, which has no timeout of its own
 
 
-def cache_folder(name: str) -> Path:
-    """Where the data set `name` is kept between runs, in the user's cache."""
+def cache_folder(name: str) -> Path | None:
+    """Where the data set `name` is kept between runs, in the user's cache; None for a user without a home folder."""
     import pooch
 
-    return Path(pooch.os_cache("workbench")) / name
+    try:
+        folder = Path(pooch.os_cache("workbench")) / name
+    except RuntimeError:      # of platformdirs, whose older versions give a path below "~"
+        return None
+    return folder if folder.is_absolute() else None
 
 
 def damaged(folder: Path, files: Mapping[str, str | None] = MNIST_FILES) -> list[str]:
