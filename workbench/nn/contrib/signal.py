@@ -28,8 +28,9 @@ def _number(where: str, value: Any) -> int:
 
 def _ranked(where: str, signal: Any) -> tuple[Tensor, int]:
     x = convert(signal)
-    if x.shape.rank is None:
-        raise errors.ShapeError(f"{where}: the rank of signal is unknown; set_shape it")
+    if not x.shape.rank:
+        raise errors.ShapeError(f"{where}: the rank of signal is {'unknown' if x.shape.rank is None else 0} but it needs an "
+                                "axis of samples; set_shape it, or reshape it")
     return x, x.shape.rank
 
 
@@ -64,6 +65,8 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False
     With `pad_end` a frame begins at each step, filled with `pad_value` where the signal is over. Lengths are known numbers.
     """
     length, step = _number("frame", frame_length), _number("frame", frame_step)
+    if length < 1 or step < 1:
+        raise errors.InvalidArgumentError(f"frame: frame_length is {length} and frame_step {step}; use numbers from 1")
     with get_default_graph().name_scope(name or "frame"):
         x, rank = _ranked("frame", signal)
         axis %= rank
