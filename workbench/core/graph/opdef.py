@@ -114,7 +114,7 @@ class OpDef:
 
 
 def from_outside(kernel: Callable[..., Any]) -> bool:
-    """Is this function none of this package's own?"""
+    """Is this function one of another package or program than this one?"""
     return not str(getattr(kernel, "__module__", "")).startswith("workbench.")
 
 

@@ -101,10 +101,7 @@ class Shape:
 
     def most_specific_compatible_shape(self, other: Any) -> Shape:
         """What both agree on: dimensions in which they differ, or that either leaves open, are unknown."""
-        theirs = as_shape(other).sizes
-        if self.sizes is None or theirs is None or len(self.sizes) != len(theirs):
-            return Shape(None)
-        return Shape(a if a == b else None for a, b in zip(self.sizes, theirs))
+        return self.common(as_shape(other))
 
     def concatenate(self, other: Any) -> Shape:
         """These dimensions and then those of `other`."""

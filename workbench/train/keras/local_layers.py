@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from workbench import errors
@@ -54,7 +55,7 @@ class _LocallyConnected(Layer):
             raise errors.ShapeError(f"{self.name}: the inputs have shape {tuple(shape)}; all but the batch should be "
                                     "fully-defined, for each place has weights of its own")
         self.windows = tuple((size - kernel) // step + 1 for size, kernel, step in zip(sizes, self.kernel_size, self.strides))
-        count, wide = _product(self.windows), _product(self.kernel_size) * channels
+        count, wide = math.prod(self.windows), math.prod(self.kernel_size) * channels
         self.kernel = self.add_weight("kernel", [count, wide, self.filters], **kept(self, "kernel"))
         self.bias = self.add_weight("bias", [*self.windows, self.filters], **kept(self, "bias")) if self.use_bias else None
         self.built = True
@@ -80,16 +81,9 @@ class _LocallyConnected(Layer):
         if self._first:
             seen = ops.transpose(seen, [*range(channels - 1), channels, channels - 1])
         wide = self.kernel.shape.as_list()[1]
-        flat: Tensor = ops.reshape(seen, [-1, _product(self.windows), wide])
+        flat: Tensor = ops.reshape(seen, [-1, math.prod(self.windows), wide])
         made: Tensor = ops.transpose(flat, [1, 0, 2])
         return made
-
-
-def _product(sizes: Any) -> int:
-    found = 1
-    for size in sizes:
-        found *= size
-    return found
 
 
 class LocallyConnected1D(_LocallyConnected):
