@@ -182,7 +182,7 @@ def test_unwritable_places_are_said_before_training(tmp_path):
     trainer, calls = scripted()
     (tmp_path / "file").touch()
     code, text = run(Options(report=tmp_path / "no" / "report.html"), trainer)
-    assert code == 1 and "no is no folder that a file can be written to" in text
+    assert code == 1 and "no is not a folder that a file can be written to" in text
     code, text = run(Options(checkpoint_dir=tmp_path / "file" / "x"), trainer)
     assert code == 1 and "it cannot be written (Not a directory); choose another path" in text
     assert not calls
@@ -528,10 +528,10 @@ def test_trace_of_each_kind_of_file(tmp_path, form):
 
 
 @pytest.mark.parametrize(("content", "text"), [
-    (b"<html>", "the page of 6 bytes has no trace in it"), (b"{", "its 1 bytes are no JSON"),
+    (b"<html>", "the page of 6 bytes has no trace in it"), (b"{", "its 1 bytes are not JSON"),
     (b"\x1f\x8b12", "it cannot be read"), (b"{}", "it is JSON but holds no list of trace events"),
     (b"[1]", "it is JSON but holds no list of trace events"),
-    (b"\xff\xfe", "its 2 bytes are no JSON"), (b"", "its 0 bytes are no JSON")])
+    (b"\xff\xfe", "its 2 bytes are not JSON"), (b"", "its 0 bytes are not JSON")])
 def test_trace_of_something_else(tmp_path, content, text):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(errors.DataLossError, match=rf"trace {tmp_path}/x: {text}"):

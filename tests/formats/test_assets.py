@@ -70,7 +70,7 @@ def test_of_files_with_one_name_the_first_is_kept(tmp_path):
     (lambda: tf.constant(1), TypeError, "must be of dtype string"),
     (lambda: tf.constant(["a", "b"]), TypeError, "must be a scalar"),
     (lambda: tf.constant(""), ValueError, "Invalid asset filepath tensor"),
-    (lambda: tf.constant("nowhere.txt"), errors.NotFoundError, r"asset 'nowhere\.txt' .* is no file")])
+    (lambda: tf.constant("nowhere.txt"), errors.NotFoundError, r"asset 'nowhere\.txt' .* is not a file")])
 def test_paths_that_are_none(tmp_path, make, kind, text):
     with pytest.raises(kind, match=text):
         built(tmp_path / "model", make)
@@ -79,9 +79,9 @@ def test_paths_that_are_none(tmp_path, make, kind, text):
 def test_files_outside_of_the_model_are_damage(tmp_path):
     proto = message("MetaGraphDef")()
     proto.asset_file_def.add(filename="../words.txt")
-    with pytest.raises(errors.DataLossError, match=r"asset '\.\./words\.txt' of '' is no plain name of a file"):
+    with pytest.raises(errors.DataLossError, match=r"asset '\.\./words\.txt' of '' is not a plain name of a file"):
         asset_paths(proto, tmp_path)
     del proto.asset_file_def[:]
     proto.collection_def[ASSETS_KEY].any_list.value.add(value=b"\xff")
-    with pytest.raises(errors.DataLossError, match="an asset: 1 bytes are no AssetFileDef"):
+    with pytest.raises(errors.DataLossError, match="an asset: 1 bytes cannot be read as AssetFileDef"):
         asset_paths(proto, tmp_path)

@@ -197,7 +197,7 @@ def test_wrong_arguments():
             tf.import_graph_def(proto, {"z": 1.0})
         with pytest.raises(errors.InvalidArgumentError, match="return_elements names 'y:7', but 'y' has 1 outputs"):
             tf.import_graph_def(proto, return_elements=["y:7"])
-        with pytest.raises(errors.DataLossError, match="import_graph_def: 3 bytes are no GraphDef"):
+        with pytest.raises(errors.DataLossError, match="import_graph_def: 3 bytes cannot be read as GraphDef"):
             tf.import_graph_def(b"\xff\xff\xff")
         with pytest.raises(TypeError, match="pass a GraphDef, or its bytes"):
             tf.import_graph_def(7)

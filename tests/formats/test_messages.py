@@ -44,9 +44,9 @@ def test_numbers_are_those_of_tensorflow():
 
 
 def test_damaged_bytes_and_text_are_one_error():
-    with pytest.raises(errors.DataLossError, match=r"model: 3 bytes are no GraphDef \(.*\); get the file again"):
+    with pytest.raises(errors.DataLossError, match=r"model: 3 bytes cannot be read as GraphDef \(.*\); get the file again"):
         messages.decode("GraphDef", b"\xff\xff\xff", "model")
-    with pytest.raises(errors.DataLossError, match=r"model: the text is no GraphDef \(.*"):
+    with pytest.raises(errors.DataLossError, match=r"model: the text cannot be read as GraphDef \(.*"):
         messages.parse_text("GraphDef", "node { nonsense: 1 }", "model")
 
 

@@ -108,7 +108,7 @@ def test_meta_graphs_as_data(tmp_path):
         tf.train.import_meta_graph(str(tmp_path / "graph.pbtxt"))
         assert graph.get_tensor_by_name("loss:0").dtype == tf.float32
     (tmp_path / "bad.meta").write_bytes(b"\xff\xff")
-    for name, error, text in (("bad.meta", errors.DataLossError, "bad.meta': 2 bytes are no MetaGraphDef"),
+    for name, error, text in (("bad.meta", errors.DataLossError, "bad.meta': 2 bytes cannot be read as MetaGraphDef"),
                               ("none.meta", errors.NotFoundError, "there is no file")):
         with tf.Graph().as_default(), pytest.raises(error, match=text):
             tf.train.import_meta_graph(str(tmp_path / name))

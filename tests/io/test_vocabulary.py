@@ -52,7 +52,7 @@ def test_a_processor_is_saved_as_text_and_restored(tmp_path):
 @pytest.mark.parametrize("content", ["no json", "{}", '{"format": "x"}'])
 def test_other_files_are_refused(tmp_path, content: str):
     (tmp_path / "x").write_text(content, encoding="utf-8")
-    with pytest.raises(errors.DataLossError, match=r"is no saved vocabulary .*; pass what save"):
+    with pytest.raises(errors.DataLossError, match=r"is not a saved vocabulary .*; pass what save"):
         VocabularyProcessor.restore(tmp_path / "x")
     with pytest.raises(errors.NotFoundError, match="does not exist; check the path"):
         VocabularyProcessor.restore(tmp_path / "y")

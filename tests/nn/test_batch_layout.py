@@ -67,7 +67,7 @@ def test_an_adjustment_comes_before_scale_and_center_in_training_alone():
 @pytest.mark.parametrize(("axis", "options", "text"), [
     ([1, 3], {}, r"Invalid axis: \[1, 3\]"), ([-4, 1], {}, "Invalid axis"), ([1, 2, 1], {}, "Duplicate axis"),
     (-1, {"virtual_batch_size": -1}, "virtual_batch_size is -1 .* must be a positive integer"),
-    (0, {"virtual_batch_size": 2}, "which is no axis then"),
+    (0, {"virtual_batch_size": 2}, "which is not an axis then"),
     (-1, {"virtual_batch_size": 2, "adjustment": lambda shape: shape}, "adjustment cannot be specified")])
 def test_layouts_that_cannot_be_are_refused(axis, options, text):
     with pytest.raises(ValueError, match=text):

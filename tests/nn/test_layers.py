@@ -96,7 +96,7 @@ def test_batch_normalization_uses_the_batch_while_training_and_averages_otherwis
     (lambda: layers.dense(wb.placeholder(wb.float32, [None, None]), 3), r"dense: inputs .* has shape \[\?,\?\]; its "
                                                                         "last dimension must be known"),
     (lambda: layers.conv2d(wb.zeros([2, 3]), 3, 3), r"conv2d: inputs .* has shape \[2,3\]; images have rank 4"),
-    (lambda: layers.conv2d(wb.zeros([1, 2, 2, 1]), 3, (1, 2, 3)), r"conv2d: kernel_size: \(1, 2, 3\) is no pair; pass"
+    (lambda: layers.conv2d(wb.zeros([1, 2, 2, 1]), 3, (1, 2, 3)), r"conv2d: kernel_size: \(1, 2, 3\) is not a pair; pass"
                                                                    ""),
     (lambda: layers.max_pooling2d(wb.zeros([1, 2, 2, 1]), 2, 2, data_format="x"), "data_format 'x' is unknown"),
 ])

@@ -139,7 +139,7 @@ def _table(**options):
     (lambda: lookup.TextFileInitializer("x", tf.string, 0, tf.int64, 1, vocab_size=0), ValueError, "Invalid vocab_size 0"),
     (lambda: lookup.HashTable(lookup.KeyValueTensorInitializer(["a"], [1]), "none"), TypeError, "none"),
     (lambda: lookup.HashTable(lookup.KeyValueTensorInitializer(["a"], [1, 2]), 0), ValueError, "'n'"),
-    (lambda: lookup.KeyValueTensorInitializer(["a"], [1], [tf.string]), TypeError, "is no dtype"),
+    (lambda: lookup.KeyValueTensorInitializer(["a"], [1], [tf.string]), TypeError, "is not a dtype"),
     (lambda: lookup.StrongHashSpec([1]), ValueError, "key must have size 2"),
     (lambda: lookup.StrongHashSpec(["a", "b"]), TypeError, "pass two integers"),
     (lambda: lookup.IdTableWithHashBuckets(None, 0), ValueError, "oov_buckets must be > 0"),

@@ -113,7 +113,7 @@ def test_local_variables_are_neither_trained_nor_saved():
     (lambda: wb.get_variable("n", [3], initializer=np.float32([1])), r"'n' is asked with shape \[3\] but its initial "
                                                                       "value "
                                                                      r"has \[1\]"),
-    (lambda: wb.get_variable("n", [3], partitioner=1), "partitioner 1 is no function"),
+    (lambda: wb.get_variable("n", [3], partitioner=1), "partitioner 1 is not a function"),
 ])
 def test_mistakes_are_named_and_can_be_caught_as_value_errors(ask, text: str):
     wb.get_variable("v", [2])

@@ -111,7 +111,7 @@ def test_one_writer_per_folder(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("action", "kind", "text"), [
-    (lambda w: w.add_summary(b"\xff\xff"), errors.DataLossError, "add_summary: 2 bytes are no Summary"),
+    (lambda w: w.add_summary(b"\xff\xff"), errors.DataLossError, "add_summary: 2 bytes cannot be read as Summary"),
     (lambda w: w.add_graph("graph"), TypeError, "The passed graph must be an instance of `Graph`"),
     (lambda w: w.add_meta_graph("graph"), TypeError, "meta_graph_def must be type MetaGraphDef, saw type"),
     (lambda w: w.add_run_metadata(3, "t"), errors.InvalidArgumentError, "run_metadata is a int; pass the RunMetadata"),
@@ -125,7 +125,7 @@ def test_what_no_event_is(tmp_path: Path, action, kind, text: str):
 @pytest.mark.parametrize(("damage", "text"), [
     (lambda raw: raw[:-1], "should have {size} bytes but is cut short; get the file again"),
     (lambda raw: raw[:-1] + b"?", "should have {size} bytes but is damaged; get the file again"),
-    (lambda raw: raw + records.frame(b"\xff\xff"), "the record at byte {end} of {path!r}: 2 bytes are no Event"),
+    (lambda raw: raw + records.frame(b"\xff\xff"), "the record at byte {end} of {path!r}: 2 bytes cannot be read as Event"),
     (lambda raw: raw + b"garbage garbage", "no record begins at byte {end}")])
 def test_damaged_files_are_named(tmp_path: Path, damage, text: str):
     with summary.FileWriter(tmp_path) as writer:

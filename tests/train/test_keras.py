@@ -172,7 +172,7 @@ def test_weights_travel_through_a_file(tmp_path):
     with pytest.raises(errors.InvalidArgumentError, match="has 2 layers with weights, sequential_3 1"):
         smaller.load_weights(tmp_path / "weights.npz")
     (tmp_path / "bad.npz").write_bytes(b"no file of arrays")
-    with pytest.raises(errors.DataLossError, match="is no file that save or save_weights wrote"):
+    with pytest.raises(errors.DataLossError, match="is not a file that save or save_weights wrote"):
         smaller.load_weights(tmp_path / "bad.npz")
     with pytest.raises(errors.NotFoundError, match="there is no file"):
         smaller.load_weights(tmp_path / "none.npz")

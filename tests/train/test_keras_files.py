@@ -67,7 +67,7 @@ def test_files_that_are_none_are_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "other.npz", "w") as file:
         file.writestr("a/b/c.txt", "no array")
     for name in ("cut.npz", "other.npz"):
-        with pytest.raises(errors.DataLossError, match="is no file that save or save_weights wrote"):
+        with pytest.raises(errors.DataLossError, match="is not a file that save or save_weights wrote"):
             model.load_weights(tmp_path / name)
     with pytest.raises(errors.NotFoundError, match="there is no file"):
         models.load_model(tmp_path / "none.npz")

@@ -116,7 +116,7 @@ def test_what_no_experiment_is(make, kind, text):
 
 def test_a_schedule_is_a_method(tmp_path):
     made = LEARN.Experiment(classifier(tmp_path), lambda: 0, lambda: 0)
-    with pytest.raises(ValueError, match="Schedule 'nothing' is no method of Experiment; use one of"):
+    with pytest.raises(ValueError, match="Schedule 'nothing' is not a method of Experiment; use one of"):
         LEARN.learn_runner.run(lambda folder: made, str(tmp_path), "nothing")
 
 

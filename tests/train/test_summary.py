@@ -153,7 +153,7 @@ def test_the_description_of_a_node():
     with pytest.raises(ValueError, match="Can't get_summary_description on Add"):
         summary.get_summary_description(message("NodeDef")(op="Add"))
     node.attr["description"].s = b"{"
-    with pytest.raises(errors.DataLossError, match="node 'n': the text is no SummaryDescription in JSON"):
+    with pytest.raises(errors.DataLossError, match="node 'n': the text cannot be read as SummaryDescription in JSON"):
         summary.get_summary_description(node)
 
 
@@ -173,7 +173,7 @@ def test_what_no_summary_shows(make, text: str):
 
 
 def test_bytes_that_are_no_summary():
-    with wb.Session() as session, pytest.raises(errors.DataLossError, match="merge_summary: 3 bytes are no Summary"):
+    with wb.Session() as session, pytest.raises(errors.DataLossError, match="merge_summary: 3 bytes cannot be read as Summary"):
         session.run(summary.merge([wb.constant(b"\xff\xff\xff")]))
 
 

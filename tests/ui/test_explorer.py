@@ -94,7 +94,7 @@ def test_what_is_alike_is_coloured_found_by_expression_and_led_to(lab: Lab, note
     lab.page.wait_for_selector(".wb-Search li[data-id='mixed_7/branch_2/op1']")
     assert lab.page.locator(".wb-Search li[data-id]").count() == 2
     search.fill("/(/")
-    lab.page.wait_for_selector(".wb-Search li:has-text('is no regular expression')")
+    lab.page.wait_for_selector(".wb-Search li:has-text('is not a regular expression')")
     search.fill("/^mixed_[37]\\/branch_2\\/op1$/")
     lab.page.locator(".wb-Search li[data-id='mixed_3/branch_2/op1']").click()
     # what flows into it and out of it is a click away, and the trail leads back

@@ -270,7 +270,7 @@ def test_search_finds_names_and_types_the_plainest_first():
     assert picture.search("placeholder").hits[0].id == "images"
     assert picture.search("  ").hits == [] and picture.search("nothing").more == 0
     assert [hit.id for hit in picture.search("/^softmax.mat/").hits] == ["softmax/matmul"]
-    assert picture.search("/(/").wrong.startswith("/(/ is no regular expression: ")
+    assert picture.search("/(/").wrong.startswith("/(/ is not a regular expression: ")
     assert "takes too long" in picture.search("/(a+)+$/").wrong and picture.search("/").wrong == ""
     many = GraphPicture(blocks(214)).search("inner")
     assert len(many.hits) == 40 and many.more == 3 * 214 - 40

@@ -401,7 +401,7 @@ def test_a_view_that_fails_says_so_and_leaves_the_others_live(journal, monkeypat
 
 def test_unknown_topics_and_parameters_are_refused_by_name(journal):
     page = Page(hub_of(journal))
-    for topics, words in (({"weather": {}}, "watch: 'weather' is no topic; there are graph, "),
+    for topics, words in (({"weather": {}}, "watch: 'weather' is not a topic; there are graph, "),
                           ({"graph": {"depth": 3}}, "watch: 'graph' has no parameter 'depth'; it has key, opened, closed"),
                           ({"graph": {"opened": "loss"}}, "watch: opened of 'graph' is 'loss'; it must be like"),
                           ({"graph": 7}, "watch: the parameters of 'graph' are 7; give them by name"),

@@ -215,7 +215,7 @@ def test_requests_are_answered_while_a_cell_blocks_even_on_a_comm_a_cell_has_use
     refused, _ = front.said("answer")
     assert refused["ok"] is False and refused["error"].startswith("stop: session_77 is over, ")
     front.say("watch", {"weather": {}}, subshell, id=4)
-    assert front.said("answer")[0]["error"].startswith("watch: 'weather' is no topic; there are graph, ")
+    assert front.said("answer")[0]["error"].startswith("watch: 'weather' is not a topic; there are graph, ")
     front.say("stop", None, subshell, id=5)
     assert front.message("error")["content"]["ename"] == "CancelledError"
 

@@ -40,7 +40,7 @@ def load(path: Path) -> dict[str, Any]:
     try:
         trace = json.loads(content)
     except (ValueError, RecursionError) as problem:
-        raise errors.DataLossError(f"trace {path}: its {len(content)} bytes are no JSON ({problem}); "
+        raise errors.DataLossError(f"trace {path}: its {len(content)} bytes are not JSON ({problem}); "
                                    "save it again") from problem
     trace = {"traceEvents": trace} if isinstance(trace, list) else trace
     events = trace.get("traceEvents") if isinstance(trace, dict) else None

@@ -201,7 +201,7 @@ def _check_writable(options: Options) -> None:
             continue
         folder = path.absolute().parent
         if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise errors.InvalidArgumentError(f"{option} {path}: {folder} is no folder that a file can be written to, "
+            raise errors.InvalidArgumentError(f"{option} {path}: {folder} is not a folder that a file can be written to, "
                                               "or the path is a folder itself; choose another path")
     if options.checkpoint_dir is not None:
         with _writing(options.checkpoint_dir):

@@ -42,7 +42,8 @@ def add_assets(proto: Any, folder: Path, tensors: Iterable[Any]) -> None:
     for tensor in tensors:
         source = _path(tensor)
         if not source.is_file():
-            raise errors.NotFoundError(f"SavedModel: asset {str(source)!r} ({tensor.name!r}) is no file; give the path of one")
+            raise errors.NotFoundError(f"SavedModel: asset {str(source)!r} ({tensor.name!r}) is not a file; give the path "
+                                       "of one")
         target = folder / "assets" / source.name
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists():
@@ -59,6 +60,6 @@ def asset_paths(proto: Any, folder: Path) -> dict[str, str]:
                  for item in proto.collection_def[ASSETS_KEY].any_list.value]
     for asset in told:
         if Path(asset.filename).name != asset.filename:
-            raise errors.DataLossError(f"SavedModel: asset {asset.filename!r} of {asset.tensor_info.name!r} is no plain name "
-                                       "of a file; write the model anew")
+            raise errors.DataLossError(f"SavedModel: asset {asset.filename!r} of {asset.tensor_info.name!r} is not a plain "
+                                       "name of a file; write the model anew")
     return {asset.tensor_info.name: str(folder / "assets" / asset.filename) for asset in told}

@@ -46,7 +46,8 @@ def decode(name: str, data: bytes, where: str) -> Any:
     try:
         return message(name).FromString(bytes(data))
     except DecodeError as error:
-        raise errors.DataLossError(f"{where}: {len(data)} bytes are no {name} ({error}); get the file again") from None
+        raise errors.DataLossError(f"{where}: {len(data)} bytes cannot be read as {name} ({error}); get the file "
+                                   "again") from None
 
 
 def parse_text(name: str, text: str, where: str) -> Any:
@@ -55,7 +56,7 @@ def parse_text(name: str, text: str, where: str) -> Any:
     try:
         return text_format.Parse(text, message(name)(), descriptor_pool=_pool())
     except text_format.ParseError as error:
-        raise errors.DataLossError(f"{where}: the text is no {name} ({error}); get the file again") from None
+        raise errors.DataLossError(f"{where}: the text cannot be read as {name} ({error}); get the file again") from None
 
 
 def parse_json(name: str, text: str, where: str) -> Any:
@@ -64,7 +65,7 @@ def parse_json(name: str, text: str, where: str) -> Any:
     try:
         return json_format.Parse(text, message(name)(), descriptor_pool=_pool())
     except json_format.ParseError as error:
-        raise errors.DataLossError(f"{where}: the text is no {name} in JSON ({error}); correct it") from None
+        raise errors.DataLossError(f"{where}: the text cannot be read as {name} in JSON ({error}); correct it") from None
 
 
 def text_of(value: Any) -> str:

@@ -83,7 +83,7 @@ def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
             found.update(_rows(_block(data, *_handle(handle, 0), where)))
         return found
     except (ValueError, IndexError, struct.error) as error:
-        raise errors.DataLossError(f"{where}: it is no table ({error}); get the file again") from None
+        raise errors.DataLossError(f"{where}: it is not a table ({error}); get the file again") from None
 
 
 def _handle(data: bytes, at: int) -> tuple[int, int]:

@@ -158,7 +158,7 @@ def kind_of(value: Any) -> str:
             return kind
     if isinstance(value, Sequence):
         return f"list({kind_of(value[0]) if value else 'i'})"
-    raise errors.UnimplementedError(f"as_graph_def: {value!r} ({type(value).__name__}) is no attribute of a NodeDef; use "
+    raise errors.UnimplementedError(f"as_graph_def: {value!r} ({type(value).__name__}) is not an attribute of a NodeDef; use "
                                     "numbers, text, dtypes or shapes")
 
 

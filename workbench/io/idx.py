@@ -93,7 +93,7 @@ def _header(stream: BinaryIO, path: Any) -> tuple[np.dtype[Any], tuple[int, ...]
     if zeros or code not in ELEMENT_TYPES:
         known = ", ".join(f"0x0000{known:02x}" for known in ELEMENT_TYPES)
         raise _lost(path, f"the magic number is 0x{magic.hex()} but IDX files start with one "
-                          f"of {known} and the rank; this is no IDX file")
+                          f"of {known} and the rank; this is not an IDX file")
     sizes = stream.read(4 * rank)
     if len(sizes) < 4 * rank:
         raise _lost(path, f"the header says rank {rank}, {4 * rank} bytes of sizes, but only "

@@ -134,7 +134,7 @@ class VocabularyProcessor:
         except FileNotFoundError:
             raise errors.NotFoundError(f"VocabularyProcessor: {path!r} does not exist; check the path") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise errors.DataLossError(f"VocabularyProcessor: {path!r} is no saved vocabulary ({error}); pass what save() "
+            raise errors.DataLossError(f"VocabularyProcessor: {path!r} is not a saved vocabulary ({error}); pass what save() "
                                        "wrote") from None
         made.vocabulary_ = CategoricalVocabulary(unknown)
         for word, count in words:

@@ -46,7 +46,7 @@ class Layout:
     def _divided(given: Tensor, virtual: int, axes: Sequence[int]) -> Tensor:
         if virtual <= 0 or 0 in axes:
             raise errors.InvalidArgumentError(f"batch_normalization: virtual_batch_size is {virtual} with axes {list(axes)}; "
-                                              "it must be a positive integer that divides the batch, which is no axis then")
+                                              "it must be a positive integer that divides the batch, which is not an axis then")
         rest = given.shape.as_list()[1:]
         if rest.count(None):
             raise errors.ShapeError(f"batch_normalization: inputs {given.name} has shape {given.shape}; with "

@@ -225,7 +225,7 @@ def assert_proper_iterable(values: Any) -> None:
     if isinstance(values, (Tensor, np.ndarray, str, bytes)) or hasattr(values, "dense_shape") or hasattr(
             values, "__tensor__") or not isinstance(values, Iterable):
         raise errors.DtypeError(f"assert_proper_iterable: {type(values).__name__} is not a list of values; put it in a list "
-                                "(expected a proper iterable; something that is no iterable is expected to be iterable)")
+                                "(expected a proper iterable; something that is not iterable is expected to be iterable)")
 
 
 # order

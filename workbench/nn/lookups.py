@@ -63,7 +63,7 @@ class KeyValueTensorInitializer(TableInitializerBase):
     def __init__(self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: str | None = None) -> None:
         for dtype in (key_dtype, value_dtype):
             if isinstance(dtype, (list, tuple)):
-                raise TypeError(f"KeyValueTensorInitializer: {dtype!r} is no dtype; pass one")
+                raise TypeError(f"KeyValueTensorInitializer: {dtype!r} is not a dtype; pass one")
         with _scope(name, "key_value_init"):
             self._keys, self._values = convert(keys, key_dtype, "keys"), convert(values, value_dtype, "values")
         self._name = name

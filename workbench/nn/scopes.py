@@ -260,7 +260,7 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
          validate_shape: bool = True, use_resource: Any = None, constraint: Any = None) -> Any:
     """The variable of this full name, made or found."""
     if partitioner is not None and not callable(partitioner):
-        raise errors.InvalidArgumentError(f"get_variable: {name!r}: partitioner {partitioner!r} is no function; pass one of "
+        raise errors.InvalidArgumentError(f"get_variable: {name!r}: partitioner {partitioner!r} is not a function; pass one of "
                                           "shape and dtype")
     whole = shape
     if partitioner is not None and shape is None and initializer is not None and not callable(initializer):

@@ -72,7 +72,7 @@ class SparseTensor:
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
         """A SparseTensor of a SparseTensorValue, or of another SparseTensor. TypeError for anything else."""
         if not isinstance(sparse_tensor_value, (SparseTensor, SparseTensorValue)):
-            raise TypeError(f"SparseTensor.from_value: {sparse_tensor_value!r} is no SparseTensorValue; pass one")
+            raise TypeError(f"SparseTensor.from_value: {sparse_tensor_value!r} is not a SparseTensorValue; pass one")
         parts = sparse_tensor_value
         return cls(parts.indices, parts.values, parts.dense_shape)
 
@@ -116,7 +116,7 @@ def sparse_of(value: Any, where: str) -> SparseTensor:
         return value
     if isinstance(value, tuple) and len(value) == 3:
         return SparseTensor(*value)
-    raise TypeError(f"{where}: {value!r} is no SparseTensor; make one of indices, values and dense_shape")
+    raise TypeError(f"{where}: {value!r} is not a SparseTensor; make one of indices, values and dense_shape")
 
 
 def sparse_tensor_to_dense(sp_input: SparseTensor, default_value: Any = None, validate_indices: bool = True,

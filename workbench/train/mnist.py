@@ -294,5 +294,5 @@ def one_hot(labels: Any) -> Any:
     if labels.ndim == 2:
         return np.asarray(labels, np.float32)
     if labels.size and int(labels.max()) > 9:
-        raise errors.InvalidArgumentError(f"mnist: label {int(labels.max())} is no digit; labels are 0 … 9")
+        raise errors.InvalidArgumentError(f"mnist: label {int(labels.max())} is not a digit; labels are 0 … 9")
     return np.eye(10, dtype=np.float32)[labels]

@@ -133,4 +133,4 @@ def _matcher(text: str) -> tuple[Callable[[str], object], str]:
     try:
         return re.compile(text[1:-1], re.IGNORECASE).search, ""
     except re.error as wrong:
-        return bool, f"{text} is no regular expression: {wrong}."
+        return bool, f"{text} is not a regular expression: {wrong}."

@@ -159,8 +159,8 @@ def test_unreachable_scheduler():
 
 
 @pytest.mark.parametrize("options, text", [
-    ({"ps": -1}, "ps=-1 is no number of tasks"), ({"ps": 0, "worker": 0}, "make no task; ask for at least one"),
-    ({"client": 3.5}, "3.5 is no Dask client or address")])
+    ({"ps": -1}, "ps=-1 is not a number of tasks"), ({"ps": 0, "worker": 0}, "make no task; ask for at least one"),
+    ({"client": 3.5}, "3.5 is not a Dask client or an address")])
 def test_arguments_that_cannot_be(options, text):
     with pytest.raises(errors.InvalidArgumentError, match=text):
         Cluster(**{"client": "tcp://127.0.0.1:9", **options})

@@ -69,7 +69,7 @@ def test_rows_have_the_structure_of_the_collections():
     (da.zeros(()), errors.ShapeError, "the collection is a scalar; pass arrays with rows"),
     (da.zeros(4).astype(object), errors.DtypeError, "the collection is of dtype object, which may hold anything; convert"),
     (da.zeros(4).astype("M8[s]"), errors.DtypeError, "is not an element type"),
-    (Frame(when="category"), errors.DtypeError, "column 'when' of the collection is category, which is no element"),
+    (Frame(when="category"), errors.DtypeError, "column 'when' of the collection is category, which is not an element"),
     ((da.zeros(4, chunks=2), da.zeros(4, chunks=1)), errors.InvalidArgumentError,
      "collection 0 has 2 partitions but collection 1 4; partition them alike"),
     ((da.zeros(4), np.zeros(4)), errors.InvalidArgumentError, "collection 1 is a ndarray; pass dask arrays, dataframes, "),
@@ -95,5 +95,5 @@ def test_processes_of_a_server_hold_no_partitions():
 
 
 def test_without_a_cluster_there_is_a_word_on_what_to_do():
-    with pytest.raises(errors.InvalidArgumentError, match="from_dask: None is no cluster"):
+    with pytest.raises(errors.InvalidArgumentError, match="from_dask: None is not a cluster"):
         wb.from_dask(None, da.zeros(4))

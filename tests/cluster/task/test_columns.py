@@ -34,9 +34,10 @@ def test_elements_of_a_bag_may_differ_in_shape_and_partitions_may_be_empty():
      r"partition 7 of collection 0 has rows of shape \[3\] but \[2\] was announced; reshape them"),
     (FRAME, {"age": np.ones(2, int), "name": np.array(["a", None], object)}, errors.DtypeError,
      "partition 7 of collection 1, column 'name', holds None among its text; fill it, or convert the column"),
-    (BAG, [("x", "y")], errors.InvalidArgumentError, "of the bag has the element 'x', which is no int32; map it to one"),
-    (BAG, [([1], "y", 2)], errors.InvalidArgumentError, "has the element .* which is no .'int32', 'string'.; map it to one"),
-    (BAG, [3], errors.InvalidArgumentError, "has the element 3, which is no .'int32', 'string'.; map it to one"),
+    (BAG, [("x", "y")], errors.InvalidArgumentError, "of the bag has the element 'x', which is not int32; map it to one"),
+    (BAG, [([1], "y", 2)], errors.InvalidArgumentError,
+     "has the element .* which is not like .'int32', 'string'.; map it to one"),
+    (BAG, [3], errors.InvalidArgumentError, "has the element 3, which is not like .'int32', 'string'.; map it to one"),
     (BAG, [(1, "y")], errors.ShapeError, r"has rows of shape \[\] but \[\?\] was announced"),
 ])
 def test_what_was_not_announced_is_refused_by_place(table, piece, kind, text):

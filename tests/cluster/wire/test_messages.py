@@ -97,7 +97,7 @@ def test_what_no_receiver_takes_is_refused_by_the_sender():
     for message in (m.Tensor("k", False, deep), m.Done(0.5, [deep])):
         with pytest.raises(errors.ShapeError, match="an array of rank 33 does not travel between tasks, at most 32 do"):
             m.encode(message, 7)
-    with pytest.raises(errors.DtypeError, match=r"k: '\\ud800' is no text \(surrogates not allowed\); send bytes"):
+    with pytest.raises(errors.DtypeError, match=r"k: '\\ud800' is not text \(surrogates not allowed\); send bytes"):
         m.encode(m.Tensor("k", False, np.array(["\ud800"], object)), 7)
     with pytest.raises(errors.ResourceExhaustedError, match=r"RegisterPartition\.program: it has 268435457 bytes, at most "
                                                             "268435456 travel; feed large arrays"):
@@ -152,19 +152,19 @@ def order(*fields, data=None):
     (Frame(Header(6, 0, 7, 1, 3, 3, 0), b"\xc1\xff\x00", None), "RunStep: .* in a body of 3 bytes"),
     (control({"handle": "h"}), "RunStep: body has dict fields, expected 8"),
     (control(["h", 1]), "RunStep: body has 2 fields, expected 8"),
-    (order(17, [1], 0, []), "RunStep.handle: 17 is no text of at most 512 characters"),
-    (order("h", [-1], 0, []), r"RunStep.live: \[-1\] is no list of integer between 0"),
-    (order("h", [True], 0, []), r"RunStep.live: \[True\] is no list of integer"),
-    (order("h", 7, 0, []), "RunStep.live: 7 is no list of integer"),
-    (order("h", [1], 4, []), "RunStep.trace: 4 is no integer between 0 and 3"),
+    (order(17, [1], 0, []), "RunStep.handle: got 17, expected text of at most 512 characters"),
+    (order("h", [-1], 0, []), r"RunStep.live: got \[-1\], expected list of integer between 0"),
+    (order("h", [True], 0, []), r"RunStep.live: got \[True\], expected list of integer"),
+    (order("h", 7, 0, []), "RunStep.live: got 7, expected list of integer"),
+    (order("h", [1], 4, []), "RunStep.trace: got 4, expected integer between 0 and 3"),
     (order("h", [1], 0, [["x", ["float32", [3], 12]]]), "RunStep.feeds x: 12 bytes at 0 go beyond the 0 that were sent"),
     (order("h", [1], 0, [["x", ["float99", [3], 12]]], data=bytes(64)), "dtype is 'float99', expected one of bool"),
     (order("h", [1], 0, [["x", ["float32", [4], 12]]], data=bytes(64)), r"float32 of shape \[4\] takes 16 bytes but 12"),
-    (order("h", [1], 0, [["x", ["float32", [-1], 12]]], data=bytes(64)), "is no array description"),
+    (order("h", [1], 0, [["x", ["float32", [-1], 12]]], data=bytes(64)), "expected array description"),
     (order("h", [1], 0, [["x", ["string", [2], 6]]], data=b"\x01\0\0\0a" + bytes(59)), "string 1 of 2 ends at byte"),
     (order("h", [1], 0, [], data=bytes(64)), "RunStep: uses 0 payload bytes of 64"),
-    (control([float("nan")], m.ClockProbe), "ClockProbe.sent: nan is no finite number"),
-    (control([0, 1.5, [["op", 1]]], m.SpanBatch), r"SpanBatch.spans: \['op', 1\] is no trace span"),
+    (control([float("nan")], m.ClockProbe), "ClockProbe.sent: got nan, expected finite number"),
+    (control([0, 1.5, [["op", 1]]], m.SpanBatch), r"SpanBatch.spans: got \['op', 1\], expected trace span"),
     (Frame(Header(10, 2, 7, 1, 1, 3, 4), b"k", bytearray(4)), "Tensor k: 4 bytes came with a valueless token"),
     (Frame(Header(10, 63 << 2, 7, 1, 1, 3, 0), b"k", None), "rank 63"),
     (Frame(Header(10, 200 << 8, 7, 1, 1, 3, 0), b"k", None), "dtype code 200 in 1 bytes"),

@@ -58,7 +58,7 @@ class Cluster:
         jobs = {"ps": ps, "worker": worker}
         for job, count in jobs.items():
             if type(count) is not int or count < 0:
-                raise errors.InvalidArgumentError(f"Cluster: {job}={count!r} is no number of tasks; pass 0, 1, 2, …")
+                raise errors.InvalidArgumentError(f"Cluster: {job}={count!r} is not a number of tasks; pass 0, 1, 2, …")
         tasks = tuple(f"/job:{job}/task:{i}" for job, count in jobs.items() for i in range(count))
         if not tasks:
             raise errors.InvalidArgumentError("Cluster: ps=0 and worker=0 make no task; ask for at least one")

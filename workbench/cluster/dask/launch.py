@@ -90,7 +90,7 @@ def resolve(client: Any, timeout: float) -> tuple[Client, bool]:
                                       f"({error or type(error).__name__}); check the address "
                                       "and that it runs") from error
     except (TypeError, ValueError) as error:
-        raise errors.InvalidArgumentError(f"Cluster: {client!r} is no Dask client or address ({error}); "
+        raise errors.InvalidArgumentError(f"Cluster: {client!r} is not a Dask client or an address ({error}); "
                                           "pass a distributed.Client, a cluster, 'tcp://host:port' or None") from error
 
 

@@ -43,8 +43,8 @@ def from_dask(cluster: Any, data: Any, output_types: Any = None, output_shapes: 
     partition was lost that Dask cannot compute again.
     """
     if not hasattr(cluster, "keep"):
-        raise errors.InvalidArgumentError(f"from_dask: {cluster!r} is no cluster; pass a workbench.Cluster, whose tasks are to "
-                                          "read the data")
+        raise errors.InvalidArgumentError(f"from_dask: {cluster!r} is not a cluster; pass a workbench.Cluster, whose tasks are "
+                                          "to read the data")
     tables, parts = _described(data, output_types, output_shapes)
     pieces = [_pieces(table, one) for table, one in zip(tables, flatten(data))]
     for table, found in zip(tables, pieces):
@@ -107,7 +107,7 @@ def _dtype(found: Any, name: str) -> str:
     if not isinstance(found, np.dtype):      # an extension of pandas; of these text alone is an element type
         if str(found) in ("string", "str"):
             return "string"
-        raise errors.DtypeError(f"from_dask: {name} is {found}, which is no element type; convert it with astype")
+        raise errors.DtypeError(f"from_dask: {name} is {found}, which is not an element type; convert it with astype")
     if found.kind == "O":
         raise errors.DtypeError(f"from_dask: {name} is of dtype object, which may hold anything; convert it with astype")
     return as_dtype(found).name

@@ -49,7 +49,7 @@ class Hello:
         for name, kind in (("session", int), ("source", str), ("task", str), ("duplex", bool), ("host", str), ("key", str),
                            ("operations", str), ("caller", str), ("spec", str)):
             if type(getattr(self, name)) is not kind:
-                raise errors.DataLossError(f"Hello.{name}: {getattr(self, name)!r} is no {kind.__name__}; "
+                raise errors.DataLossError(f"Hello.{name}: {getattr(self, name)!r} is not of the type {kind.__name__}; "
                                            "the caller has another version")
 
 

@@ -71,7 +71,8 @@ def _row(table: Table, element: Any, where: str) -> list[Any]:
     except (TypeError, KeyError):
         parts = []
     if len(parts) != len(table.columns) or (isinstance(table.like, tuple) and len(element) != len(table.like)):
-        raise errors.InvalidArgumentError(f"{where} has the element {element!r}, which is no {table.like!r}; map it to one")
+        raise errors.InvalidArgumentError(f"{where} has the element {element!r}, which is not like {table.like!r}; "
+                                          "map it to one")
     return [_element(column, part, where) for column, part in zip(table.columns, parts)]
 
 
@@ -79,7 +80,7 @@ def _element(column: Column, value: Any, where: str) -> Any:
     try:
         array = _texts(value, where) if column.dtype == "string" else np.asarray(value, as_dtype(column.dtype).numpy)
     except (TypeError, ValueError):
-        raise errors.InvalidArgumentError(f"{where} has the element {value!r}, which is no {column.dtype}; map it to "
+        raise errors.InvalidArgumentError(f"{where} has the element {value!r}, which is not {column.dtype}; map it to "
                                           "one") from None
     return _shaped(column, array, array.shape, where)
 

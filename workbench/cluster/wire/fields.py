@@ -49,7 +49,7 @@ class Payload:
 def _wrong(where: str, value: Any, wanted: str) -> errors.DataLossError:
     text = repr(value)
     text = text if len(text) <= 60 else text[:57] + "..."
-    return errors.DataLossError(f"{where}: {text} is no {wanted}; the stream is damaged or the peer has another "
+    return errors.DataLossError(f"{where}: got {text}, expected {wanted}; the stream is damaged or the peer has another "
                                 "version")
 
 

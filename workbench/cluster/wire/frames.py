@@ -127,7 +127,7 @@ def _pack_strings(array: np.ndarray[Any, Any], where: str) -> bytes:
             try:
                 item = item.encode()
             except UnicodeEncodeError as error:
-                raise errors.DtypeError(f"{where}: {item!r} is no text ({error.reason}); send bytes") from error
+                raise errors.DtypeError(f"{where}: {item!r} is not text ({error.reason}); send bytes") from error
         elif not isinstance(item, bytes):
             raise errors.DtypeError(f"{where}: {type(item).__name__} objects do not travel between tasks; "
                                     "send numbers or bytes")

@@ -80,8 +80,9 @@ def check_types(where: str, text: str, parameters: Sequence[str], attributes: Co
                                           f"the inputs {_listed(parameters)}; write at most one for each")
     for term in (*inputs, *outputs):
         if not _is_type(term, attributes):
-            raise errors.InvalidArgumentError(f"{where}: {term!r} in types={text!r} is no dtype; write a name like float32, a "
-                                              "capital letter, one with a kind like T:float, '@' and an attribute, int or any")
+            raise errors.InvalidArgumentError(f"{where}: {term!r} in types={text!r} is not a dtype; write a name like float32, "
+                                              "a capital letter, one with a kind like T:float, '@' and an attribute, int or "
+                                              "any")
     bound = {term.partition(":")[0] for term in inputs or ["T"]}
     unbound = next((t for t in outputs if t[0].isupper() and t.partition(":")[0] not in bound), None)
     if unbound is not None:

@@ -204,7 +204,8 @@ def crossed_column(keys: Sequence[Any], hash_bucket_size: int, hash_key: int | N
 
 def _categorical(where: str, column: Any) -> Categorical:
     if not isinstance(column, Categorical):
-        raise errors.InvalidArgumentError(f"{where}: {column!r} is no categorical column; make one with categorical_column_…")
+        raise errors.InvalidArgumentError(f"{where}: {column!r} is not a categorical column; make one with "
+                                          "categorical_column_…")
     return column
 
 

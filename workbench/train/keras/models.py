@@ -141,7 +141,7 @@ def model_from_json(json_string: str, custom_objects: Mapping[str, Any] | None =
     try:
         config = json.loads(json_string)
     except ValueError as error:
-        raise errors.DataLossError(f"model_from_json: the text is no JSON ({error}); give what to_json returned") from None
+        raise errors.DataLossError(f"model_from_json: the text is not JSON ({error}); give what to_json returned") from None
     return model_from_config(config, custom_objects)
 
 
@@ -152,7 +152,7 @@ def model_from_yaml(yaml_string: str, custom_objects: Mapping[str, Any] | None =
     try:
         config = yaml.safe_load(yaml_string)
     except yaml.YAMLError as error:
-        raise errors.DataLossError(f"model_from_yaml: the text is no YAML of plain values ({error}); give what to_yaml "
+        raise errors.DataLossError(f"model_from_yaml: the text is not YAML of plain values ({error}); give what to_yaml "
                                    "returned") from None
     return model_from_config(config, custom_objects)
 

@@ -129,7 +129,7 @@ def read(path: Any) -> Saved:
         with _h5py(path).File(path, "r") as file:
             return _read_hdf5(file)
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise errors.DataLossError(f"keras: {path} is no file that save or save_weights wrote ({error}); write it "
+        raise errors.DataLossError(f"keras: {path} is not a file that save or save_weights wrote ({error}); write it "
                                    "again") from None
 
 

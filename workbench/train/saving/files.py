@@ -174,7 +174,7 @@ def IsDirectory(dirname: Any) -> bool:
 def ListDirectory(dirname: Any) -> list[str]:
     """Names in a folder, sorted."""
     if not os.path.isdir(dirname):
-        raise errors.NotFoundError(f"gfile: {os.fsdecode(dirname)!r} is no folder; check the path")
+        raise errors.NotFoundError(f"gfile: {os.fsdecode(dirname)!r} is not a folder; check the path")
     return sorted(os.listdir(dirname))
 
 

@@ -74,7 +74,7 @@ def parameters(topic: str, given: Any) -> Any:
     """
     kind = VIEWS.get(topic)
     if kind is None:
-        raise errors.InvalidArgumentError(f"watch: {topic!r} is no topic; there are {', '.join(VIEWS)}")
+        raise errors.InvalidArgumentError(f"watch: {topic!r} is not a topic; there are {', '.join(VIEWS)}")
     given = {} if given is None else given
     if not isinstance(given, Mapping):
         raise errors.InvalidArgumentError(f"watch: the parameters of {topic!r} are {given!r}; give them by name")
