@@ -104,6 +104,16 @@ def test_a_generator_begins_again_in_its_epochs_and_is_shuffled():
         coordinator.join(threads)
 
 
+def test_a_generator_without_examples_ends_the_input():
+    """One that goes on where another stopped has none the second time."""
+    examples = iter([{"a": np.full([1], number)} for number in range(3)])
+
+    def generator():
+        yield from examples
+    [only] = batches(FROM(generator, None, 2, None, False))
+    assert only["a"].tolist() == [[1], [2]]
+
+
 def test_what_a_generator_gives_is_filled_up():
     def generator():
         for length in (1, 3, 2):
@@ -126,6 +136,7 @@ def test_other_names_later_on_end_the_thread_that_reads():
     (np.arange(3), None, TypeError, "x must be generator function; got ndarray"),
     (lambda: np.arange(3), None, TypeError, r"x\(\) must be generator; got ndarray"),
     (lambda: (i for i in range(3)), None, TypeError, r"x\(\) must yield dict; got int"),
+    (counted(0), None, TypeError, r"x\(\) must yield dict; got NoneType"),
     (counted(1), np.arange(3), TypeError, "target_key must be str or Container of str; got"),
     (counted(1), 3, TypeError, "target_key must be str or Container of str; got int"),
     (counted(1), ["label", 3], TypeError, "target_key must be str or Container of str; got int"),

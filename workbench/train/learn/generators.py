@@ -64,7 +64,7 @@ def _first(x: Any) -> Example:
     made = x()
     if not isinstance(made, GeneratorType):
         raise TypeError(f"generator_input_fn: x() must be generator; got {type(made).__name__}; yield in it")
-    first = next(made)
+    first = next(made, None)
     if not isinstance(first, dict):
         raise TypeError(f"generator_input_fn: x() must yield dict; got {type(first).__name__}; yield arrays by name")
     return {key: np.asarray(value) for key, value in first.items()}
@@ -112,7 +112,9 @@ class _Feeder:
         if row is None:
             self._ended += 1
             self._examples = self._generator()
-            row = next(self._examples)
+            row = next(self._examples, None)
+        if row is None:
+            raise errors.OutOfRangeError("generator_input_fn: a generator that x() made has no examples")
         if missing := [key for key in self._slots if key not in row]:
             raise KeyError(f"generator_input_fn: key mismatch between dicts emitted by GenFunExpected {sorted(self._slots)} "
                            f"keys; got {sorted(row)}, without {missing}")
