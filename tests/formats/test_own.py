@@ -164,12 +164,13 @@ def test_damaged_nodes_of_our_own_are_refused():
         tf.import_graph_def(proto)
 
 
-def test_boxes_below_a_score_are_left_out_where_a_graph_says_so():
+@pytest.mark.parametrize(("least", "wanted"), [(0.5, [1, 3]), (float("-inf"), [1, 3, 2]), (float("inf"), [])])
+def test_boxes_below_a_score_are_left_out_where_a_graph_says_so(least, wanted):
     """As the frozen graphs of detectors do, from TensorFlow 1.8 on."""
     proto = tf.GraphDef()
     given = (("boxes", tf.float32, [[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3], [4, 4, 5, 5]]),
              ("scores", tf.float32, [0.6, 0.9, 0.3, 0.8]), ("most", tf.int32, 3), ("overlap", tf.float32, 0.5),
-             ("least", tf.float32, 0.5))
+             ("least", tf.float32, least))
     with tf.Graph().as_default() as graph:
         for name, dtype, value in given:
             tf.constant(value, dtype, name=name)
@@ -177,4 +178,4 @@ def test_boxes_below_a_score_are_left_out_where_a_graph_says_so():
     proto.node.add(name="kept", op="NonMaxSuppressionV3", input=[name for name, *_ in given])
     [kept] = tf.import_graph_def(proto, return_elements=["kept:0"])
     with tf.Session() as session:
-        assert session.run(kept).tolist() == [1, 3]
+        assert session.run(kept).tolist() == wanted

@@ -33,7 +33,7 @@ def _(node: Node) -> Any:
     if len(known) < len(node.inputs) - 3:
         raise errors.UnimplementedError(f"{node.where}: a threshold is known only at run time; give a constant")
     boxes, scores, most = node.inputs[:3]
-    if len(known) < 2 or not np.isfinite(known[1]):
+    if len(known) < 2 or known[1] == -np.inf:
         return ops.non_max_suppression(boxes, scores, most, iou_threshold=known[0], name=node.exact)
     high = ops.reshape(ops.cast(ops.where_indices(ops.greater(scores, known[1])), "int32"), [-1])
     kept = ops.non_max_suppression(ops.gather(boxes, high), ops.gather(scores, high), most, iou_threshold=known[0])
