@@ -11,7 +11,15 @@ from workbench.formats import messages, predictor, restoring, saver
 from workbench.nn import arg_scope, initializers, layers, lookups, losses, metrics, nest, sparse_lookups
 from workbench.nn.contrib import fields as contrib_fields
 from workbench.nn.contrib import framework as contrib_framework
-from workbench.nn.contrib import growing_lookups, metric_learning, sparsemax
+from workbench.nn.contrib import (
+    graph_copies,
+    graph_reroute,
+    graph_select,
+    graph_views,
+    growing_lookups,
+    metric_learning,
+    sparsemax,
+)
 from workbench.nn.contrib import image as contrib_image
 from workbench.nn.contrib import layers as contrib_layers
 from workbench.nn.contrib import layers_3d as contrib_layers_3d
@@ -149,12 +157,19 @@ class _Projector(Namespace):
         return super().__getattr__(name)
 
 
+_graph_editor = Namespace(
+    **names_of(graph_select, graph_views, graph_reroute, graph_copies), sgv=graph_views.make_view,
+    sgv_scope=graph_views.make_view_from_scope, ph=graph_reroute.make_placeholder_from_dtype_and_shape,
+    **{part: Namespace(**names_of(*modules)) for part, modules in {
+        "select": [graph_select], "subgraph": [graph_views], "reroute": [graph_reroute], "edit": [graph_reroute],
+        "transform": [graph_copies], "util": [graph_select, graph_reroute]}.items()})
+
 contrib = Namespace(
     tensorboard=Namespace(plugins=Namespace(projector=_Projector(visualize_embeddings=_visualize_embeddings))),
     distributions=Namespace(
         **vars(families.distributions),
         estimator_head_distribution_regression=heads_made.estimator_head_distribution_regression),
-    framework=_framework, layers=_layers,
+    framework=_framework, graph_editor=_graph_editor, layers=_layers,
     keras=Namespace(**vars(keras), api=Namespace(keras=keras), python=Namespace(keras=_inner_keras)),
     losses=_losses, slim=_slim,
     learn=learn, factorization=_factorization,

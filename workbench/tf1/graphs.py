@@ -11,6 +11,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import constant_value as known_value
 from workbench.core.graph.build import convert
+from workbench.core.graph.device import merge
 from workbench.core.graph.dtype import as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.shape import Shape, as_shape
@@ -174,6 +175,12 @@ def _cluster_def(spec: ClusterSpec) -> Any:
         index: spec.task_address(job, index) for index in spec.task_indices(job)}) for job in spec.jobs])
 
 
+def _set_device(op: Operation, device: Any) -> None:
+    """Ask for another device, by its name or a DeviceSpec."""
+    op.graph.changing(op)
+    op.device = merge("", str(device))
+
+
 def install() -> None:
     """Give graphs, operations and sessions what makes data of them: `Graph.as_graph_def`, `Operation.node_def` and others.
 
@@ -187,6 +194,7 @@ def install() -> None:
             (Graph, "graph_def_versions", property(_versions, doc="The VersionDef of its GraphDef.")),
             (Graph, "create_op", _create_op),
             (Session, "graph_def", property(lambda session: session.graph.as_graph_def(), doc="The GraphDef of its graph.")),
+            (Operation, "_set_device", _set_device),
             (Operation, "colocation_groups", _colocation_groups),
             (Operation, "get_attr", _get_attr),
             (Operation, "op_def", property(_op_def, doc=_op_def.__doc__)),

@@ -14,8 +14,8 @@ from workbench.core.graph.program import needed
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow_nest import Structure, analyze
 
-__all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "outside", "trace", "unify",
-           "waits"]
+__all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "outside", "set_back_edges",
+           "trace", "unify", "waits"]
 
 
 def claim(graph: Graph, name: str) -> str:
@@ -87,12 +87,13 @@ def copy_operation(op: Operation, graph: Graph, tensors: dict[Tensor, Tensor], o
                    name: str, **changes: Any) -> Operation:
     """Add a copy of `op` to `graph`; what its inputs became stands in `tensors`, its outputs are entered there.
 
-    `changes` are device, colocation or control (operations to wait for besides the copied ones).
+    `changes` are device, colocation, attrs or control (operations to wait for besides the copied ones).
     """
+    attrs = changes.pop("attrs", op.attrs)
     control = [operations[c] for c in op.controls if c in operations] + list(changes.pop("control", ()))
     inputs = [tensors.get(t, tensors[op.inputs[0]]) for t in op.inputs]     # a back edge is set when its end exists
     options = {"device": op.device, "colocation": op.colocation, "derived": op.derived, **changes}
-    new = graph.create(op.definition, inputs, op.attrs, name + "/", control, source=op.source, **options)
+    new = graph.create(op.definition, inputs, attrs, name + "/", control, source=op.source, **options)
     operations[op], new.overrides, new.recomputed = new, op.overrides, op.recomputed
     for old, fresh in zip(op.outputs, new.outputs):
         tensors[old] = fresh
