@@ -111,7 +111,7 @@ def test_what_objects_keep_is_read():
     assert [fault for name, module in known.items() for fault in kept_unread(name, module.source)] == []
 
 
-OPTIONS = [getattr(config, name) for name in config.__all__ if name.endswith(("Options", "Proto"))]
+OPTIONS = [getattr(config, name) for name in config.__all__ if name.endswith(("Options", "Proto", "Config"))]
 
 
 @pytest.mark.parametrize("kind", OPTIONS, ids=lambda kind: kind.__name__)

@@ -13,7 +13,7 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 from workbench.core.run.local import LocalBackend
 from workbench.core.run.target import passes_off
-from workbench.train.config import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions, RunOptions
+from workbench.train.config import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions, RewriterConfig, RunOptions
 from workbench.train.input.queues import FIFOQueue
 
 
@@ -37,10 +37,20 @@ def test_level_0_leaves_rewrites_out_that_are_not_asked_for():
         assert session.run(ops.constant(1.0) + 2.0) == 3
 
 
+def test_rewrites_that_are_turned_off_are_left_out():
+    config = ConfigProto()
+    config.graph_options.rewrite_options.constant_folding = RewriterConfig.OFF
+    assert passes_off(config) == ["fold"]
+    config.graph_options.rewrite_options.arithmetic_optimization = RewriterConfig.OFF
+    assert passes_off(config) == ["fold", "algebra"]
+    with Graph().as_default(), wb.Session(config=config) as session:
+        assert session.run(ops.constant(1.0) + 0.0) == 1
+
+
 @pytest.mark.parametrize(("make", "text"), [
     (lambda: RunOptions(inter_op_thread_pool=1), "inter_op_thread_pool=1 is not offered; steps share the threads"),
     (lambda: RunOptions(output_partition_graphs=True), "output_partition_graphs=True is not offered; see the graph view"),
-    (lambda: GraphOptions(rewrite_options=3), "rewrite_options=3 is not offered; use Session"),
+    (lambda: RewriterConfig(optimizers=["fold"]), "optimizers=['fold'] is not offered; use Session"),
     (lambda: GraphOptions(build_cost_model_after=3), "build_cost_model_after=3 is not offered; use RunMetadata"),
     (lambda: ConfigProto(placement_period=2), "placement_period=2 is not offered; operations are placed once"),
 ])

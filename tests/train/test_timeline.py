@@ -20,7 +20,7 @@ def test_a_traced_step_is_a_chrome_trace():
         with wb.Session() as session:
             session.run(x.initializer)
             report = RunMetadata()
-            assert not report.HasField("step_stats") and report.partition_graphs == ()
+            assert not report.HasField("step_stats") and report.partition_graphs == []
             session.run(product, options=RunOptions(trace_level=RunOptions.FULL_TRACE), run_metadata=report)
     assert report.HasField("step_stats")
     events = json.loads(Timeline(report.step_stats, graph).generate_chrome_trace_format())["traceEvents"]

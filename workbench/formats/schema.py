@@ -113,11 +113,15 @@ GPUOptions = per_process_gpu_memory_fraction 1 double, allocator_type 2 string, 
     polling_inactive_delay_msecs 7 int32, force_gpu_compatible 8 bool
 GraphOptions = enable_recv_scheduling 2 bool, optimizer_options 3 OptimizerOptions, build_cost_model 4 int64,
     infer_shapes 5 bool, place_pruned_graph 6 bool, enable_bfloat16_sendrecv 7 bool, timeline_step 8 int32,
-    build_cost_model_after 9 int64
-OptimizerOptions = do_common_subexpression_elimination 1 bool, do_constant_folding 2 bool, opt_level 3 int32,
-    do_function_inlining 4 bool, global_jit_level 5 int32, max_folded_constant_in_bytes 6 int64
-RunOptions = trace_level 1 int32, timeout_in_ms 2 int64, inter_op_thread_pool 3 int32, output_partition_graphs 5 bool,
-    report_tensor_allocations_upon_oom 7 bool
+    build_cost_model_after 9 int64, rewrite_options 10 RewriterConfig
+OptimizerOptions = do_common_subexpression_elimination 1 bool, do_constant_folding 2 bool,
+    opt_level 3 OptimizerOptions.Level, do_function_inlining 4 bool, global_jit_level 5 OptimizerOptions.GlobalJitLevel,
+    max_folded_constant_in_bytes 6 int64
+RewriterConfig = layout_optimizer 1 RewriterConfig.Toggle, disable_model_pruning 2 bool,
+    constant_folding 3 RewriterConfig.Toggle, memory_optimization 4 RewriterConfig.MemOptType,
+    arithmetic_optimization 7 RewriterConfig.Toggle, dependency_optimization 8 RewriterConfig.Toggle, optimizers 100 string*
+RunOptions = trace_level 1 RunOptions.TraceLevel, timeout_in_ms 2 int64, inter_op_thread_pool 3 int32,
+    output_partition_graphs 5 bool, report_tensor_allocations_upon_oom 7 bool
 TaggedRunMetadata = tag 1 string, run_metadata 2 bytes
 RunMetadata = step_stats 1 StepStats, partition_graphs 3 GraphDef*
 StepStats = dev_stats 1 DeviceStepStats*
@@ -158,6 +162,11 @@ ENUMS = {
         f"DT_{name}_REF": number + _REFERENCE for number, name in enumerate(_TYPES) if number},
     "SaverDef.CheckpointFormatVersion": {"LEGACY": 0, "V1": 1, "V2": 2},
     "BundleHeaderProto.Endianness": {"LITTLE": 0, "BIG": 1},
+    "OptimizerOptions.Level": {"L1": 0, "L0": -1},
+    "OptimizerOptions.GlobalJitLevel": {"DEFAULT": 0, "OFF": -1, "ON_1": 1, "ON_2": 2},
+    "RewriterConfig.Toggle": {"DEFAULT": 0, "ON": 1, "OFF": 2, "AGGRESSIVE": 3},
+    "RewriterConfig.MemOptType": {"DEFAULT_MEM_OPT": 0, "NO_MEM_OPT": 1, "MANUAL": 2},
+    "RunOptions.TraceLevel": {"NO_TRACE": 0, "SOFTWARE_TRACE": 1, "HARDWARE_TRACE": 2, "FULL_TRACE": 3},
     "LogMessage.Level": {"UNKNOWN": 0, "DEBUGGING": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50},
     "SessionLog.SessionStatus": {"STATUS_UNSPECIFIED": 0, "START": 1, "STOP": 2, "CHECKPOINT": 3},
 }

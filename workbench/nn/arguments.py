@@ -21,6 +21,8 @@ HINTS = {
                     "polling_active_delay_usecs", "polling_inactive_delay_msecs")},
     **{f"OptimizerOptions({name})": "what is compiled and how far constants are folded changes no value"
        for name in ("do_function_inlining", "max_folded_constant_in_bytes", "global_jit_level")},
+    **{f"RewriterConfig({name})": "layouts, order and memory are seen to by plans, and change no value"
+       for name in ("layout_optimizer", "disable_model_pruning", "memory_optimization", "dependency_optimization")},
     **{f"freeze_graph_with_def_protos({name})": "how the nodes of a saver are called does not matter: a checkpoint is read"
        for name in ("input_saver_def", "restore_op_name", "filename_tensor_name")},
     "ConfigProto(device_filters)": "a step reaches those tasks alone on which it has operations",

@@ -3,43 +3,62 @@ from __future__ import annotations
 
 import copy
 import difflib
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import Any
 
 from workbench import errors
-from workbench.formats.messages import decode, message
+from workbench.formats.messages import decode, message, text_of
 
-__all__ = ["ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions", "RunMetadata", "RunOptions"]
+__all__ = ["ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions", "RewriterConfig", "RunMetadata", "RunOptions"]
 
 
 class _Options:
-    """A record of named options; a name that it does not have raises InvalidArgumentError, then and later."""
+    """A record of named options; a name that it does not have raises InvalidArgumentError, then and later, and a value of
+    another kind than its default DtypeError. Its text is that of the protocol buffer of its name."""
 
     defaults: dict[str, Any] = {}      # noqa: RUF012
     refused: dict[str, str] = {}       # noqa: RUF012
     """Option whose every value but the default is refused -> what to do instead."""
 
     def __init__(self, **fields: Any) -> None:
-        for name, value in {**self.defaults, **fields}.items():
+        given = {name: value for name, value in fields.items() if value is not None}
+        for name, value in {**copy.deepcopy(self.defaults), **given}.items():
             setattr(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        self._check(name)
+        made = _of_kind(f"{type(self).__name__}.{name}", value, self.defaults[name])
+        if name in self.refused and made != self.defaults[name]:
+            raise errors.UnimplementedError(f"{type(self).__name__}: {name}={value!r} is not offered; {self.refused[name]}")
+        super().__setattr__(name, made)
+
+    def _check(self, name: str) -> None:
         if name not in self.defaults:
             near = difflib.get_close_matches(name, self.defaults, 1)
             raise errors.InvalidArgumentError(
                 f"{type(self).__name__}: {name!r} is not an option, which are {', '.join(self.defaults)}; "
                 + (f"did you mean {near[0]}?" if near else "leave it out"))
-        if name in self.refused and value != self.defaults[name]:
-            raise errors.UnimplementedError(f"{type(self).__name__}: {name}={value!r} is not offered; {self.refused[name]}")
-        super().__setattr__(name, value)
+
+    def _given(self) -> list[tuple[str, Any]]:
+        """The options that differ from their defaults, in the order in which they are declared."""
+        return [(name, getattr(self, name)) for name in self.defaults if getattr(self, name) != self.defaults[name]]
 
     def HasField(self, field_name: str) -> bool:
         """Has it a value other than the default?"""
+        self._check(field_name)
         return bool(getattr(self, field_name) != self.defaults[field_name])
 
     def CopyFrom(self, other: Any) -> None:
-        """Take all values of another record of this kind."""
+        """Take all values of another record of this kind. DtypeError for one of another kind."""
+        self._alike(other, "CopyFrom")
         vars(self).update(copy.deepcopy(vars(other)))
+
+    def _alike(self, other: Any, where: str) -> None:
+        if type(other) is not type(self):
+            raise errors.DtypeError(f"{where}: Parameter to {where}() must be instance of same class: expected "
+                                    f"{type(self).__name__} got {type(other).__name__}; pass one")
 
     def Clear(self) -> None:
         """Give every option its default."""
@@ -47,25 +66,28 @@ class _Options:
 
     def ClearField(self, field_name: str) -> None:
         """Give one option its default."""
-        setattr(self, field_name, getattr(type(self)(), field_name))
+        self._check(field_name)
+        setattr(self, field_name, copy.deepcopy(self.defaults[field_name]))
 
     # as protocol buffers, with the numbers of TensorFlow's fields
     def _message(self) -> Any:
         """The protocol buffer of this name with the options that differ from their defaults and that it has."""
         kind = message(type(self).__name__)
-        return kind(**{name: value._message() if isinstance(value, _Options) else value for name, value in vars(self).items()
-                       if name in kind.DESCRIPTOR.fields_by_name and value != self.defaults[name]})
+        return kind(**{name: value._message() if isinstance(value, _Options) else value for name, value in self._given()
+                       if name in kind.DESCRIPTOR.fields_by_name})
 
-    def _take(self, told: Any) -> None:
-        """Take what a protocol buffer of this name tells."""
-        for field, value in told.ListFields():
-            mine = getattr(self, field.name)
+    def _take(self, given: Iterable[tuple[str, Any]]) -> None:
+        """Take values by name, of a record or of a protocol buffer: lists and dictionaries get more, the rest is replaced."""
+        for name, value in given:
+            mine = getattr(self, name)
             if isinstance(mine, _Options):
-                mine._take(value)
+                mine._take(value._given() if isinstance(value, _Options) else _told(value))
             elif isinstance(mine, dict):
                 mine.update(value)
+            elif isinstance(mine, list):
+                mine.extend(value)
             else:
-                setattr(self, field.name, tuple(value) if isinstance(mine, tuple) else value)
+                setattr(self, name, copy.deepcopy(value))
 
     def SerializeToString(self) -> bytes:
         """The bytes of the protocol buffer of this name; options of ours alone are not in it."""
@@ -73,7 +95,7 @@ class _Options:
 
     def MergeFromString(self, serialized: bytes) -> int:
         """Take what such bytes tell and keep the rest; how many there were. DataLossError for bytes that are none."""
-        self._take(decode(type(self).__name__, serialized, type(self).__name__))
+        self._take(_told(decode(type(self).__name__, serialized, type(self).__name__)))
         return len(serialized)
 
     def ParseFromString(self, serialized: bytes) -> int:
@@ -89,8 +111,9 @@ class _Options:
         return made
 
     def MergeFrom(self, other: Any) -> None:
-        """Take what another record of this kind has beside its defaults."""
-        self._take(other._message())
+        """Take what another record of this kind has beside its defaults. DtypeError for one of another kind."""
+        self._alike(other, "MergeFrom")
+        self._take(other._given())
 
     def ByteSize(self) -> int:
         """How many bytes it makes."""
@@ -105,16 +128,42 @@ class _Options:
 
     __hash__ = None      # type: ignore[assignment]
 
+    def __str__(self) -> str:
+        return text_of(self._message())
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._given())})"
+
+
+def _told(given: Any) -> list[tuple[str, Any]]:
+    return [(field.name, value) for field, value in given.ListFields()]
+
+
+_KINDS: dict[type, Any] = {bool: Integral, int: Integral, float: Real, str: (str, bytes), list: (list, tuple), dict: Mapping}
+"""Type of a default -> of what its option may be given."""
+
+
+def _of_kind(where: str, value: Any, default: Any) -> Any:
+    """An option's value as one of its default's type; DtypeError where it cannot be one."""
+    kind = type(default)
+    plain = value.item() if hasattr(value, "item") else value      # a number of NumPy's
+    if not isinstance(plain, _KINDS.get(kind, (kind, Mapping) if isinstance(default, _Options) else object)):
+        raise errors.DtypeError(f"{where}: {value!r} has type {type(value).__name__}, but expected one of: {kind.__name__}; "
+                                "pass that")
+    if isinstance(default, _Options):
+        return kind(**plain) if isinstance(plain, Mapping) else plain
+    if kind not in _KINDS:
+        return value
+    return plain.decode() if isinstance(plain, bytes) else kind(plain)
 
 
 class GPUOptions(_Options):
-    """Options of GPUs, which bind none where there are CPUs alone. A session that has GPUs refuses `visible_device_list` and
-    `per_process_gpu_memory_fraction`: `device_count` says how many it has, `device_memory_limit` how many bytes each. No other
-    one changes a value: memory is taken when it is needed, from one pool, and freed as soon as nobody reads it."""
+    """Options of GPUs, which bind none where there are CPUs alone. A session that has GPUs refuses `visible_device_list`, and
+    `per_process_gpu_memory_fraction` between 0 and 1: `device_count` says how many it has, `device_memory_limit` how many
+    bytes each. No other one changes a value: memory is taken when it is needed, from one pool, and freed as soon as nobody
+    reads it."""
 
-    defaults = {"allow_growth": False, "per_process_gpu_memory_fraction": 1.0, "visible_device_list": "",   # noqa: RUF012
+    defaults = {"allow_growth": False, "per_process_gpu_memory_fraction": 0.0, "visible_device_list": "",   # noqa: RUF012
                 "allocator_type": "", "deferred_deletion_bytes": 0, "force_gpu_compatible": False,
                 "polling_active_delay_usecs": 0, "polling_inactive_delay_msecs": 0}
 
@@ -130,20 +179,28 @@ class OptimizerOptions(_Options):
                 "do_function_inlining": False, "max_folded_constant_in_bytes": 0, "opt_level": 0, "global_jit_level": 0}
 
 
+class RewriterConfig(_Options):
+    """Which rewrites a graph gets: OFF for `constant_folding`, or for `arithmetic_optimization` (operations that change nothing
+    are removed), leaves these out. Layouts, pruning, order and memory change no value, and are always seen to."""
+
+    DEFAULT, ON, OFF, AGGRESSIVE = 0, 1, 2, 3
+    DEFAULT_MEM_OPT, NO_MEM_OPT, MANUAL = 0, 1, 2
+    defaults = {"layout_optimizer": 0, "disable_model_pruning": False, "constant_folding": 0,  # noqa: RUF012
+                "memory_optimization": 0, "arithmetic_optimization": 0, "dependency_optimization": 0, "optimizers": []}
+    refused = {"optimizers": "use Session(disabled_passes=…)"}      # noqa: RUF012
+
+
 class GraphOptions(_Options):
-    """What happens to a graph before it runs: `optimizer_options`; shapes are always inferred. With `enable_bfloat16_sendrecv`
-    float32 values travel between the tasks of a cluster rounded to bfloat16, in half the bytes: variables that other tasks
-    read, and gradients, have an error of at most 2^-8 of each value there, and are infinite beyond 3.39e38."""
+    """What happens to a graph before it runs: `optimizer_options` and `rewrite_options`; shapes are always inferred. With
+    `enable_bfloat16_sendrecv` float32 values travel between the tasks of a cluster rounded to bfloat16, in half the bytes:
+    variables that other tasks read, and gradients, have an error of at most 2^-8 of each value there, and are infinite beyond
+    3.39e38."""
 
-    defaults = {"enable_recv_scheduling": False, "optimizer_options": None, "build_cost_model": 0,      # noqa: RUF012
-                "build_cost_model_after": 0, "infer_shapes": False, "place_pruned_graph": False,
-                "enable_bfloat16_sendrecv": False, "timeline_step": 0, "rewrite_options": None}
+    defaults = {"enable_recv_scheduling": False, "optimizer_options": OptimizerOptions(),      # noqa: RUF012
+                "build_cost_model": 0, "build_cost_model_after": 0, "infer_shapes": False, "place_pruned_graph": False,
+                "enable_bfloat16_sendrecv": False, "timeline_step": 0, "rewrite_options": RewriterConfig()}
     refused = {"timeline_step": "use RunOptions(trace_level=…)",  # noqa: RUF012
-               "rewrite_options": "use Session(disabled_passes=…)", "build_cost_model": "use RunMetadata",
-               "build_cost_model_after": "use RunMetadata"}
-
-    def __init__(self, **fields: Any) -> None:
-        super().__init__(**{**fields, "optimizer_options": fields.get("optimizer_options") or OptimizerOptions()})
+               "build_cost_model": "use RunMetadata", "build_cost_model_after": "use RunMetadata"}
 
 
 class ConfigProto(_Options):
@@ -160,18 +217,13 @@ class ConfigProto(_Options):
     for options that there are not, UnimplementedError for those that are not offered.
     """
 
-    defaults = {"allow_soft_placement": False, "log_device_placement": False, "device_count": None,   # noqa: RUF012
-                "gpu_options": None, "intra_op_parallelism_threads": 0, "inter_op_parallelism_threads": 0,
-                "operation_timeout_in_ms": 0, "device_memory_limit": None, "graph_options": None,
+    defaults = {"allow_soft_placement": False, "log_device_placement": False, "device_count": {},   # noqa: RUF012
+                "gpu_options": GPUOptions(), "intra_op_parallelism_threads": 0, "inter_op_parallelism_threads": 0,
+                "operation_timeout_in_ms": 0, "device_memory_limit": None, "graph_options": GraphOptions(),
                 "use_per_session_threads": False, "isolate_session_state": False, "placement_period": 0,
-                "device_filters": (), "session_inter_op_thread_pool": ()}
+                "device_filters": [], "session_inter_op_thread_pool": []}
     refused = {"session_inter_op_thread_pool": "use inter_op_parallelism_threads",      # noqa: RUF012
                "placement_period": "operations are placed once"}
-
-    def __init__(self, **fields: Any) -> None:
-        super().__init__(**{**fields, "device_count": dict(fields.get("device_count") or {}),
-                            "gpu_options": fields.get("gpu_options") or GPUOptions(),
-                            "graph_options": fields.get("graph_options") or GraphOptions()})
 
 
 class RunOptions(_Options):
@@ -190,10 +242,7 @@ class RunMetadata(_Options):
     (`node_stats`: names, times in microseconds, threads); none before a run."""
 
     step_stats: Any
-    defaults = {"step_stats": SimpleNamespace(dev_stats=[]), "partition_graphs": (), "cost_graph": None}      # noqa: RUF012
-
-    def __init__(self, **fields: Any) -> None:
-        super().__init__(**{"step_stats": SimpleNamespace(dev_stats=[]), **fields})
+    defaults = {"step_stats": SimpleNamespace(dev_stats=[]), "partition_graphs": [], "cost_graph": None}      # noqa: RUF012
 
     def _message(self) -> Any:
         made, fields = message("RunMetadata")(), [f.name for f in message("NodeExecStats").DESCRIPTOR.fields]

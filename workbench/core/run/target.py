@@ -66,18 +66,23 @@ def backend_of(target: Any, config: Any, devices: int) -> Backend:
 
 def _check_gpus(options: Any) -> None:
     """UnimplementedError for GPUOptions that a session with GPUs does not follow."""
-    if options is not None and (options.visible_device_list or options.per_process_gpu_memory_fraction != 1.0):
+    if options is not None and (options.visible_device_list or options.per_process_gpu_memory_fraction not in (0.0, 1.0)):
         raise errors.UnimplementedError(f"Session: {options!r} chooses GPUs or a share of their memory; use "
                                         "device_count={'GPU': number} and device_memory_limit={'GPU': bytes}")
 
 
 def passes_off(config: Any) -> list[str]:
-    """The rewrites that `config` leaves out: with optimization level L0 those that are not asked for one by one."""
-    options = getattr(getattr(config, "graph_options", None), "optimizer_options", None)
-    if options is None or options.opt_level != options.L0:
+    """The rewrites that `config` leaves out: those that are turned off, and with optimization level L0 those that are not asked
+    for one by one."""
+    graphs = getattr(config, "graph_options", None)
+    if graphs is None:
         return []
-    wanted = {"cse": options.do_common_subexpression_elimination, "fold": options.do_constant_folding}
-    return [name for name, on in wanted.items() if not on]
+    options, rewrites = graphs.optimizer_options, graphs.rewrite_options
+    low = options.opt_level == options.L0
+    off = {"cse": low and not options.do_common_subexpression_elimination,
+           "fold": rewrites.constant_folding == rewrites.OFF or (low and not options.do_constant_folding),
+           "algebra": rewrites.arithmetic_optimization == rewrites.OFF}
+    return [name for name, out in off.items() if out]
 
 
 def short_messages(config: Any) -> bool:
