@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -55,10 +56,15 @@ def dataset_iterator(context, *, shared_name="", container=""):
     return context.container.get(name, DatasetIterator, lambda: DatasetIterator(name), container)
 
 
-def _begin(context, handle, program, sources, functions, only_new):
+def _compiled(context, handle, functions):
     known = handle.compiled      # of the last start; who begins an epoch anew compiles nothing
     handle.compiled = {body: known.get(body) or context.function(body) for body in functions}
-    handle.initialize(program, sources, list(handle.compiled.values()), only_new, functools.partial(kept, context.container))
+    return list(handle.compiled.values()), functools.partial(kept, context.container)
+
+
+def _begin(context, handle, program, sources, functions, only_new):
+    compiled, partitions = _compiled(context, handle, functions)
+    handle.initialize(program, sources, compiled, only_new, partitions)
 
 
 @op("handle[] *sources? ->", types="resource any ->", keeps=True, **STATE)
@@ -73,8 +79,7 @@ def _started(context, handle, sources, program, functions):
         _begin(context, handle, program, [source.copy() for source in sources], functions, True)
 
 
-def _taken(iterator, dtypes, shapes):
-    found = iterator.take()
+def _announced(iterator, found, dtypes, shapes):
     if len(found) != len(dtypes):
         raise errors.InvalidArgumentError(f"iterator {iterator.name!r}: an element has {len(found)} components but "
                                           f"{len(dtypes)} were announced; make them agree")
@@ -98,7 +103,7 @@ def iterator_next(context, handle, *sources, dtypes, shapes, program=(), functio
     are not of the dtypes and shapes that the iterator was made for.
     """
     _started(context, handle, sources, program, functions)
-    return _taken(handle, dtypes, shapes)
+    return _announced(handle, handle.take(), dtypes, shapes)
 
 
 @op("handle[] *sources? -> []", types="resource any -> string", keeps=False, **STATE)
@@ -117,4 +122,44 @@ def iterator_next_of(context, handle, *, dtypes, shapes):
     if found is None:
         raise errors.NotFoundError(f"iterator_next_of: there is no iterator {name!r} in this task; feed what string_handle() "
                                    "gave in this session")
-    return _taken(found, dtypes, shapes)
+    return _announced(found, found.take(), dtypes, shapes)
+
+
+@op("*sources? ->", types="any ->", **ANNOUNCED)
+def dataset_element(context, *sources, dtypes, shapes, program, functions=()):
+    """The components of the one element of the described data, which every step reads anew over its sources.
+
+    InvalidArgumentError where there is none, or more than one.
+    """
+    iterator = context.container.get(context.node, DatasetIterator, lambda: DatasetIterator(context.node))
+    compiled, partitions = _compiled(context, iterator, functions)
+    return _announced(iterator, iterator.only(program, sources, compiled, partitions), dtypes, shapes)
+
+
+# where an iterator is, as a value
+
+@op("handle[] -> []", types="resource -> string", keeps=False, stateful=True, differentiable=False)
+def iterator_position(handle):
+    """Where the iterator is, as text that iterator_resume takes. FailedPreconditionError before its start."""
+    position = handle.position()
+    if position is None:
+        raise errors.FailedPreconditionError(f"iterator {handle.name!r}: it was not initialised, so that it is nowhere; run "
+                                             "its initializer first (the iterator has not been initialized)")
+    return np.array(json.dumps(position).encode(), object)
+
+
+@op("handle[] position[] *sources? ->", types="resource string any ->", keeps=False, **STATE)
+def iterator_resume(context, handle, position, *sources, program=(), functions=()):
+    """Go on from there; an iterator that has not begun begins by it, if there is a `program`. InvalidArgumentError for what is
+    no position."""
+    text = position.item()
+    try:
+        found = json.loads(text)
+        known = isinstance(found["taken"], int) and isinstance(found["generators"], list)
+    except (ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise errors.InvalidArgumentError(f"iterator {handle.name!r}: {text[:80]!r} does not say where an iterator is; restore "
+                                          "what was saved of one")
+    handle.resume(found)
+    _started(context, handle, sources, program, functions)

@@ -54,6 +54,23 @@ class DatasetIterator:
         for _ in itertools.islice(self._rest, self._taken):
             pass
 
+    def only(self, program: Program, sources: Sequence[Array], functions: Sequence[Callable[..., Any]],
+             partitions: Partitions) -> Element:
+        """The one element of what `program` describes over `sources`. InvalidArgumentError for none, or more than one."""
+        run = Run(sources, functions, partitions=partitions)
+        with self._lock:      # the functions run one at a time
+            try:
+                found = list(itertools.islice(run.elements(program), 2))
+            finally:
+                _close(run)
+        if found and isinstance(found[0], Failure):
+            raise found[0].error
+        if len(found) != 1:
+            raise errors.InvalidArgumentError(f"dataset of {self.name!r}: "
+                                              + ("Dataset had more than one element" if found else "Dataset was empty")
+                                              + "; exactly one is wanted: batch it, or take(1)")
+        return found[0]      # type: ignore[return-value]
+
     def position(self) -> dict[str, Any] | None:
         """How far it is, as plain JSON: elements taken, and what its random order began with. None before the start."""
         with self._lock:
@@ -70,8 +87,7 @@ class DatasetIterator:
 
     def abandon(self) -> None:
         """Read no more ahead: the state that it belongs to is gone. Who waits for an element gets CancelledError."""
-        for reading in list(self._run.ahead):
-            reading.close()
+        _close(self._run)
 
     def take(self) -> Element:
         """The next element. OutOfRangeError at the end, FailedPreconditionError before the start."""
@@ -87,3 +103,8 @@ class DatasetIterator:
             raise errors.OutOfRangeError(f"iterator {self.name!r}: it is at the end of its data; stop, or initialise it "
                                          "again")
         return found
+
+
+def _close(run: Run) -> None:
+    for reading in list(run.ahead):
+        reading.close()

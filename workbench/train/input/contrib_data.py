@@ -10,12 +10,12 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.train.input.data import Dataset
-from workbench.train.input.data_iterators import resolved
+from workbench.train.input.data_iterators import get_single_element, make_saveable_from_iterator, resolved
 from workbench.train.input.data_structures import Part, components, converted, flatten, leaves, pack, parts_of, tensors
 
-__all__ = ["Counter", "batch_and_drop_remainder", "bucket_by_sequence_length", "enumerate_dataset", "group_by_window",
-           "ignore_errors", "map_and_batch", "padded_batch_and_drop_remainder", "parallel_interleave", "scan",
-           "shuffle_and_repeat", "sloppy_interleave", "unbatch"]
+__all__ = ["Counter", "batch_and_drop_remainder", "bucket_by_sequence_length", "enumerate_dataset", "get_single_element",
+           "group_by_window", "ignore_errors", "make_saveable_from_iterator", "map_and_batch",
+           "padded_batch_and_drop_remainder", "parallel_interleave", "scan", "shuffle_and_repeat", "sloppy_interleave", "unbatch"]
 
 Transformation = Callable[[Dataset], Dataset]
 _INT64 = Part(as_dtype("int64"), Shape(()))

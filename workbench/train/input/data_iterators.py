@@ -8,9 +8,10 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import Subgraph
+from workbench.nn.saveables import SaveableObject, SaveSpec
 from workbench.train.input.data_structures import Elements, flatten, rebuilt, tensors
 
-__all__ = ["Iterator", "resolved"]
+__all__ = ["Iterator", "get_single_element", "make_saveable_from_iterator", "resolved"]
 
 
 def resolved(program: Any) -> tuple[Any, list[Tensor]]:
@@ -111,8 +112,7 @@ class Iterator(Elements):
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element, another one at each run. OutOfRangeError at the end."""
-        stored = [part.stored for part in flatten(self._parts)]
-        announced = {"dtypes": tuple(d for d, _ in stored), "shapes": tuple(s for _, s in stored), "name": name}
+        announced = {**_announced(self._parts), "name": name}
         if self._handle.dtype.name == "string":
             found = ops.iterator_next_of(self._handle, **announced)
         else:
@@ -120,6 +120,11 @@ class Iterator(Elements):
             found = ops.iterator_next(self._handle, begun["sources"], program=begun.get("program", ()),
                                       functions=begun.get("functions", ()), **announced)
         return tensors(self._parts, _several(found))
+
+
+def _announced(parts: Any) -> dict[str, Any]:
+    stored = [part.stored for part in flatten(parts)]
+    return {"dtypes": tuple(d for d, _ in stored), "shapes": tuple(s for _, s in stored)}
 
 
 def _several(found: Any) -> Sequence[Tensor]:
@@ -134,3 +139,43 @@ def _dense(where: str, classes: Any) -> None:
 def _starting(handle: Tensor, dataset: Any, name: str | None) -> Operation:
     how = _described(dataset._program)
     return ops.iterator_initialize(handle, how["sources"], program=how["program"], functions=how["functions"], name=name)
+
+
+# what tf.contrib.data has beside iterators
+
+def get_single_element(dataset: Any) -> Any:
+    """The one element of a dataset, made anew in each step from what the dataset reads then. InvalidArgumentError in the step
+    where it has none, or several. TypeError (DtypeError) for what is no dataset."""
+    if not hasattr(dataset, "_program"):
+        raise errors.DtypeError(f"get_single_element: `dataset` must be a Dataset, but it is a {type(dataset).__name__}")
+    return tensors(dataset._parts, _several(ops.dataset_element(**_described(dataset._program), **_announced(dataset._parts))))
+
+
+class _Saved(SaveableObject):
+    """An iterator in checkpoints: where it is, under the name of its operation."""
+
+    def __init__(self, iterator: Iterator) -> None:
+        self._iterator, handle = iterator, iterator._handle
+        with handle.graph.colocate_with(handle.op):
+            position = ops.iterator_position(handle)
+        super().__init__(handle, [SaveSpec(position, "", f"{handle.op.name}-state")], handle.op.name)
+
+    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Operation:
+        first, begun = self._iterator._initializer, self._iterator._begun
+        how = begun if first is None else {**first.attrs, "sources": list(first.inputs[1:])}
+        with self.op.graph.colocate_with(self.op.op):
+            made: Operation = ops.iterator_resume(self.op, restored_tensors[0], how["sources"], program=how.get("program", ()),
+                                                  functions=how.get("functions", ()))
+        return made
+
+
+def make_saveable_from_iterator(iterator: Iterator) -> SaveableObject:
+    """What a Saver needs to keep where an iterator is: add it to the collection SAVEABLE_OBJECTS.
+
+    Restored, it goes on behind the elements that were read, of its own dataset and in the order that this had; one that has
+    not begun begins by that. TypeError (DtypeError) for what is no iterator of this graph, as one from a string handle.
+    """
+    if not isinstance(iterator, Iterator) or iterator._handle.dtype.name == "string":
+        raise errors.DtypeError(f"make_saveable_from_iterator: {iterator!r} does not hold a place in a dataset; pass an "
+                                "iterator that a dataset or from_structure made")
+    return _Saved(iterator)
