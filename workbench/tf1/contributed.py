@@ -56,7 +56,7 @@ from workbench.train.estimators import contrib_columns, contrib_sums, feeding
 from workbench.train.input import buckets, contrib_data, contrib_data_more, data, sampling, segments, staging
 from workbench.train.learn import clustering, heads_made, kmeans
 from workbench.train.optimizers import contrib as contrib_optimizers
-from workbench.train.optimizers import schedules
+from workbench.train.optimizers import schedules, signs
 from workbench.train.saving import files, inspection
 from workbench.train.sessions import evaluation
 
@@ -179,7 +179,7 @@ contrib = Namespace(
                       sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**names_of(all_reduce)),
     crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data, contrib_data_more)),
-    opt=Namespace(**names_of(contrib_optimizers)), predictor=Namespace(**names_of(predictor)),
+    opt=Namespace(**names_of(contrib_optimizers, signs)), predictor=Namespace(**names_of(predictor)),
     signal=Namespace(**names_of(contrib_signal)), sparsemax=Namespace(**names_of(sparsemax)),
     util=Namespace(constant_value=graphs.constant_value, make_ndarray=graphs.make_ndarray,
                    make_tensor_proto=graphs.make_tensor_proto),

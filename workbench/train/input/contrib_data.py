@@ -15,7 +15,8 @@ from workbench.train.input.data_structures import Part, components, converted, f
 
 __all__ = ["Counter", "batch_and_drop_remainder", "bucket_by_sequence_length", "enumerate_dataset", "get_single_element",
            "group_by_window", "ignore_errors", "make_saveable_from_iterator", "map_and_batch",
-           "padded_batch_and_drop_remainder", "parallel_interleave", "scan", "shuffle_and_repeat", "sloppy_interleave", "unbatch"]
+           "padded_batch_and_drop_remainder", "parallel_interleave", "scan", "shuffle_and_repeat", "sloppy_interleave",
+           "unbatch"]
 
 Transformation = Callable[[Dataset], Dataset]
 _INT64 = Part(as_dtype("int64"), Shape(()))

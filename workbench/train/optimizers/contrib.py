@@ -1,4 +1,4 @@
-"""Optimizers of tf.contrib.opt: lazy and Nesterov's Adam, averages of variables, clipped variables, SciPy's minimizers."""
+"""Optimizers of tf.contrib.opt: lazy and Nesterov's Adam, averages, clipped variables, stale gradients, SciPy's minimizers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -13,13 +13,17 @@ from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.entered import default_session
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
+from workbench.nn.initializers import Zeros
+from workbench.nn.scopes import get_variable
 from workbench.nn.variables import Variable, global_variables, group, scatter_update, trainable_variables
 from workbench.train.optimizers.averages import ExponentialMovingAverage
 from workbench.train.optimizers.optimizer import Optimizer, RuleOptimizer, distinct
+from workbench.train.optimizers.schedules import get_global_step
 from workbench.train.saving.saver import Saver
+from workbench.train.saving.summary import scalar
 
-__all__ = ["ExternalOptimizerInterface", "LazyAdamOptimizer", "MovingAverageOptimizer", "NadamOptimizer",
-           "ScipyOptimizerInterface", "VariableClippingOptimizer"]
+__all__ = ["DropStaleGradientOptimizer", "ExternalOptimizerInterface", "LazyAdamOptimizer", "MovingAverageOptimizer",
+           "NadamOptimizer", "ScipyOptimizerInterface", "VariableClippingOptimizer"]
 
 
 class _Adam(RuleOptimizer):
@@ -98,6 +102,14 @@ class _Around(Optimizer):
         """As the other optimizer's."""
         return self._inner.compute_gradients(*args, **kwargs)
 
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
+        """As the other optimizer's."""
+        return self._inner.get_slot(var, name)
+
+    def get_slot_names(self) -> list[str]:
+        """As the other optimizer's."""
+        return self._inner.get_slot_names()
+
 
 class MovingAverageOptimizer(_Around):
     """Another optimizer, after each step of which the moving averages of its variables are brought up to date."""
@@ -163,6 +175,48 @@ class VariableClippingOptimizer(_Around):
     def _clipped(self, value: Tensor, axes: list[int]) -> Tensor:
         norm = ops.sqrt(ops.reduce_sum(ops.square(value), axis=axes, keepdims=True))
         return value * self._most / ops.maximum(norm, self._most)
+
+
+class DropStaleGradientOptimizer(_Around):
+    """Another optimizer that applies gradients only while the global step is at most `staleness` above what it was when they
+    were computed. The variable "stale_counter" counts those that were left out, and a summary has their share of all."""
+
+    def __init__(self, opt: Optimizer, staleness: int, use_locking: bool = False, name: str = "DropStaleGradient") -> None:
+        super().__init__(use_locking, name)
+        self._inner, self._staleness = opt, staleness
+        self._began: Tensor | None = None
+
+    def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> Any:
+        """As the other optimizer's, of a loss that waits for a look at the global step."""
+        step = get_global_step()
+        if step is None:
+            raise errors.InvalidArgumentError("DropStaleGradientOptimizer: there is no global step, by which gradients are "
+                                              "stale; make one with create_global_step()")
+        with get_default_graph().colocate_with(convert(loss).op):
+            self._began = step.value() + 0
+        with get_default_graph().control_dependencies([self._began]):
+            return self._inner.compute_gradients(ops.identity(loss), *args, **kwargs)
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """The step of the other optimizer, or none: what leads to it gives the number of those left out.
+
+        ValueError (InvalidArgumentError) without a global step, or before compute_gradients.
+        """
+        if global_step is None or self._began is None:
+            raise errors.InvalidArgumentError("DropStaleGradientOptimizer: apply_gradients needs global_step= and what "
+                                              "compute_gradients gave; pass both")
+        pairs = list(grads_and_vars)
+        dropped = get_variable("stale_counter", [], initializer=Zeros(), trainable=False)
+        made = [g.values if isinstance(g, IndexedSlices) else convert(g) for g, _ in pairs if g is not None]
+        with get_default_graph().control_dependencies(made):
+            age = ops.reshape(global_step.value() - self._began, [])
+
+        def accept() -> Tensor:
+            with get_default_graph().control_dependencies([self._inner.apply_gradients(pairs, global_step, name)]):
+                return ops.identity(0.0)
+        counted = dropped.assign_add(ops.cond(age <= self._staleness, accept, lambda: ops.constant(1.0)))
+        scalar("Gradient staleness percentage", dropped / ops.cast(global_step + 1, "float32"))
+        return counted
 
 
 class ExternalOptimizerInterface:
