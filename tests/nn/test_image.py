@@ -164,6 +164,31 @@ def test_png_files_are_exact_in_both_directions():
     assert image.decode_image(wb.placeholder(wb.string, []), channels=3).shape == [None, None, 3]
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_png_files_of_16_bits_are_exact_in_both_directions(channels):
+    pixels = RNG.integers(0, 65536, (4, 5, channels)).astype(np.uint16)
+    encoded = run(image.encode_png(wb.constant(pixels), compression=channels))
+    assert (encoded[24], run(image.encode_png(pixels))[:30] == encoded[:30]) == (16, True)
+    decoded = image.decode_png(encoded, dtype=wb.uint16)
+    assert decoded.dtype is wb.uint16
+    np.testing.assert_array_equal(run(decoded), pixels)
+    np.testing.assert_array_equal(run(image.decode_png(encoded)), pixels >> 8)
+
+
+def test_samples_of_16_bits_change_channels():
+    deep = RNG.integers(0, 65536, (3, 2, 4)).astype(np.uint16)
+    grey, colours = (run(image.encode_png(deep[:, :, :count])) for count in (1, 3))
+    found = run([image.decode_png(grey, 3, wb.uint16), image.decode_png(grey, 4, wb.uint16), image.decode_png(
+        run(image.encode_png(deep)), 3, wb.uint16), image.decode_png(colours, 1, wb.uint16), image.decode_png(grey, 3)])
+    np.testing.assert_array_equal(found[0], deep[:, :, :1].repeat(3, 2))
+    np.testing.assert_array_equal(found[1], np.concatenate([found[0], np.full((3, 2, 1), 65535)], 2))
+    np.testing.assert_array_equal(found[2], deep[:, :, :3])
+    np.testing.assert_allclose(found[3][:, :, 0], deep[:, :, :3] @ [0.299, 0.587, 0.114], atol=0.51)
+    np.testing.assert_array_equal(found[4], found[0] >> 8)
+    plain = run(image.encode_png(BYTES))
+    np.testing.assert_array_equal(run(image.decode_png(plain, dtype=wb.uint16)), BYTES.astype(np.uint16) * 257)
+
+
 def test_jpeg_files_are_close_and_may_be_made_smaller():
     smooth = np.add.outer(np.arange(32), np.arange(16)).astype(np.uint8)[..., None].repeat(3, 2) * 4
     encoded = run(image.encode_jpeg(smooth, quality=95))
@@ -232,6 +257,11 @@ def test_a_part_of_a_jpeg_file_and_its_shape():
      "encode_jpeg: the image has 3 channels; use 1"),
     (lambda: image.encode_jpeg(BYTES, "sepia"), errors.InvalidArgumentError,
      "encode_jpeg: format is 'sepia'; use '', 'grayscale', 'rgb'"),
+    (lambda: image.decode_png(b"", dtype="int32"), errors.InvalidArgumentError, "int32 is not decoded to; use uint8 or uint16"),
+    (lambda: run(image.encode_png(np.zeros((1, 1, 5), np.uint16))), errors.InvalidArgumentError,
+     "encode_png: the image has 5 channels; use 1 to 4"),
+    (lambda: run(image.decode_png(run(image.encode_png(np.ones((9, 9, 3), np.uint16)))[:50], dtype="uint16")),
+     errors.InvalidArgumentError, "are not a whole JPEG"),
     (lambda: image.encode_png(BYTES, 10), errors.InvalidArgumentError,
      "encode_png: compression is 10; use a level from 0 to 9, or -1"),
     (lambda: image.decode_jpeg(b"", dct_method="FAST"), errors.InvalidArgumentError,

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from contextlib import contextmanager
 
 import numpy as np
@@ -21,18 +23,75 @@ def _decoded_shape(inputs, attrs):
     return [Shape([None, None, attrs["channels"] or None])]
 
 
-@op("contents[] -> ?", types="string -> uint8", shape=_decoded_shape, differentiable=False)
-def decode_image(contents, *, channels=0, ratio=1, formats=("JPEG", "PNG", "BMP")):
-    """A JPEG, PNG or BMP file as uint8 [height, width, channels]; `channels` 0 takes the file's own number.
+@op("contents[] -> ?", types="string -> @dtype", shape=_decoded_shape, differentiable=False)
+def decode_image(contents, *, channels=0, ratio=1, formats=("JPEG", "PNG", "BMP"), dtype="uint8"):
+    """A JPEG, PNG or BMP file as uint8 or uint16 [height, width, channels]; `channels` 0 takes the file's own number.
 
-    `ratio` 2, 4 or 8 makes a JPEG that much smaller while it is decoded. InvalidArgumentError for anything else.
+    `ratio` 2, 4 or 8 makes a JPEG that much smaller while it is decoded. Samples of 16 bits lose the lower ones as uint8, and
+    those of 8 bits are multiplied by 257 as uint16. InvalidArgumentError for anything else.
     """
     with _opened("decode_image", contents, formats) as picture:
         if ratio > 1:
             picture.draft(None, (-(-picture.width // ratio), -(-picture.height // ratio)))
+        samples = _samples(picture)
+        if samples is not None and dtype.name == "uint16":
+            return _with_channels(samples, channels or samples.shape[2])
+        if samples is not None:
+            picture = _picture((samples >> 8).astype(np.uint8))
         mode = _MODES[channels or _channels(picture)]
         pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode))
-    return pixels.reshape(*pixels.shape[:2], -1)
+    pixels = pixels.reshape(*pixels.shape[:2], -1)
+    return pixels if dtype.name == "uint8" else pixels.astype(np.uint16) * np.uint16(257)
+
+
+# samples of 16 bits
+
+def _samples(picture):
+    """uint16 [height, width, channels] of a file whose samples have 16 bits, None of another."""
+    from PIL import Image
+    if picture.mode == "I;16":
+        return np.asarray(picture).astype(np.uint16)[:, :, None]
+    tile = picture.tile[0] if picture.format == "PNG" else None
+    if tile is None or not str(tile.args).endswith(";16B"):
+        return None
+    # NOTE: Pillow keeps the upper byte of a sample; told that the bytes lie the other way round, it keeps the lower one
+    with Image.open(io.BytesIO(picture.fp.getvalue()), formats=["PNG"]) as again:
+        again.tile = [tile._replace(args="RGBA" if tile.args == "LA;16B" else tile.args.replace("16B", "16L"))]
+        second = np.asarray(again)
+    if tile.args == "LA;16B":      # read as if there were four samples of 8 bits
+        return second.reshape(-1).view(">u2").astype(np.uint16).reshape(*second.shape[:2], 2)
+    return np.asarray(picture).astype(np.uint16) << 8 | second
+
+
+def _with_channels(samples, channels):
+    """The same picture grey or coloured, with or without opacity: uint16 [height, width, channels]."""
+    alphas = samples.shape[2] in (2, 4)
+    colours, opacity = samples[:, :, :samples.shape[2] - alphas], samples[:, :, -1:] if alphas else np.uint16(65535)
+    if channels > 2:
+        colours = np.broadcast_to(colours, (*samples.shape[:2], 3))
+    elif colours.shape[2] == 3:
+        colours = np.rint(colours @ np.array([[0.299], [0.587], [0.114]])).astype(np.uint16)
+    opacity = np.broadcast_to(opacity, (*samples.shape[:2], 1))
+    return np.concatenate([colours, opacity] if channels in (2, 4) else [colours], 2)
+
+
+@op("image[h,w,c] -> []", types="uint16 -> string", differentiable=False)
+def encode_deep_png(image, *, compression=-1):
+    """uint16 [height, width, 1 to 4 channels] as a PNG file with samples of 16 bits: string scalar."""
+    height, width, channels = image.shape
+    if channels not in _MODES:
+        raise errors.InvalidArgumentError(f"encode_png: the image has {channels} channels; use 1 to 4")
+    rows = image.astype(">u2").reshape(height, -1).view(np.uint8)
+    up = np.diff(rows, axis=0, prepend=np.zeros_like(rows[:1]))      # filter 2: what differs from the row above
+    kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
+    parts = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0)),
+             (b"IDAT", zlib.compress(np.insert(up, 0, 2, axis=1).tobytes(), compression)), (b"IEND", b"")]
+    file = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + title + data + struct.pack(">I", zlib.crc32(title + data)) for title, data in parts)
+    return np.asarray(file, dtype=object)
+
+
+# files
 
 
 @op("contents[] -> ?", types="string -> uint8", differentiable=False, shape=lambda inputs, attrs: [Shape([None] * 3 + [3])])
@@ -77,15 +136,19 @@ def encode_image(image, *, format, quality=95, compression=-1, channels=()):
     `quality` is that of a JPEG, `compression` the level of a PNG. InvalidArgumentError for other numbers of channels, and for
     those that are not among `channels`, where some are given.
     """
-    from PIL import Image
     there, known = image.shape[2], channels or ((1, 3) if format == "JPEG" else (1, 2, 3, 4))
     if there not in known:
         raise errors.InvalidArgumentError(f"encode_{format.lower()}: the image has {there} channels; use "
                                           f"{' or '.join(map(str, known)) if len(known) < 4 else '1 to 4'}")
     options = {"quality": quality} if format == "JPEG" else {"compress_level": compression}
     file = io.BytesIO()
-    Image.fromarray(image[:, :, 0] if there == 1 else image, _MODES[there]).save(file, format, **options)
+    _picture(image).save(file, format, **options)
     return np.asarray(file.getvalue(), dtype=object)
+
+
+def _picture(pixels):
+    from PIL import Image
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels, _MODES[pixels.shape[2]])
 
 
 def _checked_channels(where, channels, known):
@@ -129,17 +192,25 @@ def decode_bmp(contents, channels=0, name=None):
 
 @composed
 def decode_png(contents, channels=0, dtype="uint8", name=None):
-    """A PNG (or JPEG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1, 3 or 4."""
-    if as_dtype(dtype).name != "uint8":
-        raise errors.UnimplementedError(f"decode_png: dtype {as_dtype(dtype).name} is not decoded to; use uint8")
-    return ops.decode_image(contents, channels=_checked_channels("decode_png", channels, (0, 1, 3, 4)), name=name)
+    """A PNG (or JPEG or BMP) file, a string scalar, as uint8 or uint16 [height, width, channels]; `channels` is 0, 1, 3 or 4.
+
+    Samples of 16 bits lose the lower ones as uint8, and those of 8 bits are multiplied by 257 as uint16.
+    """
+    if as_dtype(dtype).name not in ("uint8", "uint16"):
+        raise errors.InvalidArgumentError(f"decode_png: dtype {as_dtype(dtype).name} is not decoded to; use uint8 or uint16")
+    return ops.decode_image(contents, channels=_checked_channels("decode_png", channels, (0, 1, 3, 4)), dtype=as_dtype(dtype),
+                            name=name)
 
 
 @composed
 def encode_png(image, compression=-1, name=None):
-    """uint8 [height, width, channels] as a PNG file: string scalar; `compression` from 0 (none) to 9 (most), -1 chooses."""
+    """uint8 or uint16 [height, width, channels] as a PNG file: string scalar; `compression` from 0 (none) to 9 (most), -1
+    chooses."""
     if compression not in range(-1, 10):
         raise errors.InvalidArgumentError(f"encode_png: compression is {compression}; use a level from 0 to 9, or -1")
+    image = convert(image, None if getattr(image, "dtype", None) == np.uint16 else "uint8")
+    if image.dtype.name == "uint16":
+        return ops.encode_deep_png(image, compression=compression, name=name)
     return ops.encode_image(image, format="PNG", compression=compression, name=name)
 
 

@@ -75,6 +75,12 @@ def _(writer: Any, op: Operation) -> None:
         writer.node(op, "EncodeJpeg", inputs, {"quality": attr("i", op.attrs["quality"]), "format": attr("s", colours)})
 
 
+@exports("encode_deep_png")
+def _(writer: Any, op: Operation) -> None:
+    writer.node(op, "EncodePng", [writer.ref(op.inputs[0])], {
+        "T": attr("type", op.inputs[0].dtype), "compression": attr("i", op.attrs["compression"])})
+
+
 @imports("EncodePng")
 def _(node: Node) -> Any:
     return ops.encode_png(node.inputs[0], node.attr("compression", -1), name=node.exact)
@@ -102,10 +108,8 @@ def _(writer: Any, op: Operation) -> None:
 
 @imports(*_FORMATS)
 def _(node: Node) -> Any:
-    if node.attr("dtype", as_dtype("uint8")).name != "uint8":
-        raise errors.UnimplementedError(f"{node.where}: pixels of 16 bits are not offered; decode to uint8")
     return raw("decode_image")(node.inputs[0], channels=node.attr("channels", 0), ratio=node.attr("ratio", 1),
-                               formats=_FORMATS[node.proto.op], name=node.exact)
+                               formats=_FORMATS[node.proto.op], dtype=node.attr("dtype", as_dtype("uint8")), name=node.exact)
 
 
 @exports("extract_jpeg_shape")
