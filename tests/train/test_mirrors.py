@@ -2,6 +2,7 @@
 other modes."""
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.core.compile.partition import partition
+from workbench.core.compile.place import place
+from workbench.core.passes.prune import prune
 from workbench.nn.partitions import fixed_size_partitioner
 from workbench.train.replicas import Replicas, Tower, replicate
 
@@ -47,30 +51,78 @@ def places(count: int) -> list[str]:
     return [f"/cpu:{number}" for number in range(count)]
 
 
-def trained(workers: Sequence[str], mode: str, steps: int = 6, **options: Any) -> list[list[np.ndarray]]:
-    """[variable or slot][worker] after some steps of Momentum; `options` are those of the Session."""
+def trained(workers: Sequence[str], mode: str, devices: int = 1, **options: Any) -> list[list[np.ndarray]]:
+    """[variable or slot][worker] after six steps of Momentum; `options` are those of the replicas."""
     with wb.Graph().as_default() as graph:
         step = wb.train.get_or_create_global_step()
         optimizer = wb.train.MomentumOptimizer(0.1, 0.9)
-        replicas = replicate(model, optimizer, workers, mode=mode, global_step=step)
+        replicas = replicate(model, optimizer, workers, mode=mode, global_step=step, **options)
         held = copies(graph, len(workers) if mode == "mirror" else 1)
-        with wb.Session(**options) as session:
+        with wb.Session(devices=devices) as session:
             session.run(wb.global_variables_initializer())
             replicas.start(session)
-            for number in range(steps):
+            for number in range(6):
                 session.run(replicas.steps[0], feed(replicas, number))
-            assert session.run(step) == steps
+            assert session.run(step) == 6
             return session.run(held)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_all_copies_learn_the_same_bits_and_what_one_process_learns(count: int):
-    """Parts of a ring of different lengths, rows of a table, a variable without elements."""
-    found = trained(places(count), "mirror", devices=count)
+@pytest.mark.parametrize(("count", "options"), [(1, {}), (2, {}), (3, {}), (4, {}), (3, {"bucket_bytes": 0}),
+                                                (3, {"bucket_bytes": 60})])
+def test_all_copies_learn_the_same_bits_and_what_one_process_learns(count: int, options: dict[str, int]):
+    """Parts of a ring of different lengths, rows of a table, a variable without elements; gradients alone and together."""
+    found = trained(places(count), "mirror", devices=count, **options)
     alone = trained(["/cpu:0"] * count, "sync")
     for same, (single,) in zip(found, alone, strict=True):
         assert len(same) == count and len({value.tobytes() for value in same}) == 1
         np.testing.assert_allclose(same[0], single, rtol=1e-4, atol=1e-5)
+
+
+def many(shapes: Sequence[tuple[str, list[int]]]) -> Tower:
+    """Variables of these dtypes and shapes, and in the middle of them a table of which rows are read."""
+    half, parts = len(shapes) // 2, []
+    for number, (dtype, shape) in enumerate(shapes):
+        if number == half:
+            table = wb.get_variable("table", [9, 2], initializer=wb.zeros_initializer())
+            parts.append(wb.reduce_sum(wb.gather(table, wb.constant([3, 1]))))
+        one = wb.get_variable(f"v{number}", shape, dtype, initializer=wb.zeros_initializer())
+        parts.append(wb.cast(wb.reduce_sum(wb.square(one - 1)), "float32"))
+    return Tower(wb.add_n(parts), ())
+
+
+def sent(shapes: Sequence[tuple[str, list[int]]], count: int, **options: int) -> Counter[tuple[str, int]]:
+    """How many messages with so many elements of a dtype one step of mirrors on so many devices sends."""
+    with wb.Graph().as_default() as graph:
+        step = replicate(lambda: many(shapes), wb.train.GradientDescentOptimizer(0.1), places(count), mode="mirror",
+                         **options).steps[0]
+    program = prune(graph, [], [step], {})
+    placement = place(program, [f"/job:localhost/task:0/device:CPU:{number}" for number in range(count)])
+    return Counter((made.dtype.name, made.shape.num_elements()) for part in partition(program, placement)
+                   for op in part.program.graph.operations if op.type == "receive" for made in op.outputs)
+
+
+SMALL = [("float32", [6])] * 50
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_fifty_small_gradients_go_around_as_one(count: int):
+    """One ring is n parts, each of which is sent n - 1 times to be summed and n - 1 times to be known; rows go to all."""
+    rows = Counter({("float32", 4): count * (count - 1)})
+    assert sent(SMALL, count) - rows == {("float32", 300 // count): 2 * count * (count - 1)}
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(0, [6] * 50), (23, [6] * 50), (24, [6] * 50), (48, [12] * 25),
+                                             (24 * 20, [120, 120, 60]), (1200, [300])])
+def test_gradients_travel_together_up_to_so_many_bytes(most: int, sizes: list[int]):
+    rings = {("float32", size // 2): 4 * count for size, count in Counter(sizes).items()}
+    assert sent(SMALL, 2, bucket_bytes=most) - Counter({("float32", 4): 2}) == rings
+
+
+def test_gradients_of_other_dtypes_and_large_ones_travel_alone():
+    """In the order from the last variable on; what does not fit begins anew."""
+    shapes = [("float32", [2]), ("float64", [4]), ("float32", [100]), ("float64", [6]), ("float32", [8]), ("float32", [12])]
+    assert sent(shapes, 2, bucket_bytes=100) - Counter({("float32", 4): 2}) == {
+        ("float32", 10): 4, ("float64", 5): 4, ("float32", 50): 4, ("float32", 1): 4}
 
 
 def test_mirrors_take_over_from_another_mode_and_give_back():

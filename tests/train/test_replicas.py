@@ -46,6 +46,8 @@ def test_averages_are_named_after_their_variables(graph: wb.Graph) -> None:
     ({"mode": "sync", "backups": "auto"}, "backups is 'auto' but mode is 'sync'; use mode 'backup'"),
     ({"mode": "stale", "staleness": -1}, "staleness is -1; use 0 or more"),
     ({"mode": "stale", "staleness": "auto"}, "staleness is 'auto'; use 0 or more"),
+    ({"mode": "mirror", "bucket_bytes": -1}, "bucket_bytes is -1; use 0 or more"),
+    ({"mode": "sync", "bucket_bytes": 1024}, "bucket_bytes is 1024 but mode is 'sync'; use mode 'mirror'"),
 ])
 def test_what_does_not_fit_is_refused(options, text):
     with pytest.raises(errors.InvalidArgumentError, match=text):

@@ -1,18 +1,26 @@
 """Mirrors: a copy of the model's variables on each worker, trained alike by means of gradients that go around a ring."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
-from workbench.core.graph.graph import Operation
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import GraphKeys, Variable, group, near
 from workbench.train.all_reduce import all_sum
 from workbench.train.optimizers.optimizer import Optimizer
 
-__all__ = ["Mirrors", "begin_mirrors", "mean_of", "mean_of_all"]
+__all__ = ["BUCKET_BYTES", "Mirrors", "begin_mirrors", "mean_of", "mean_of_all"]
+
+BUCKET_BYTES = 4 << 20
+"""With it sixteen workers still send parts of 256 KiB, of which the message itself is a small share (docs/decisions.md)."""
+
+Column = Sequence[tuple[Any, Variable]]
+"""(gradient, copy of the variable) of each worker."""
 
 
 class Mirrors:
@@ -55,27 +63,78 @@ def begin_mirrors(mirrors: Sequence[Mirrors], optimizer: Optimizer) -> Operation
     return group(*begun, name="begin")
 
 
-def mean_of_all(pairs: Sequence[tuple[Any, Variable]], workers: Sequence[str]) -> list[Any]:
-    """The mean of the gradients of a variable, (gradient, copy) of each worker, on each worker: the same bits everywhere.
+def mean_of_all(columns: Sequence[Column], workers: Sequence[str], bucket_bytes: int) -> dict[Variable, Any]:
+    """The mean of the gradients of each variable, for the copy that each worker has: the same bits everywhere.
 
-    Dense ones go around a ring, rows (IndexedSlices) to all workers, who join them in their order.
+    Dense ones go around a ring, those of one dtype and of the same devices as one row of at most `bucket_bytes`, in the order
+    in which they become ready, from the last variable on. Rows (IndexedSlices) go to all workers, who join them in their order.
     """
-    parts = [part for part, _ in pairs]
-    if all(isinstance(part, IndexedSlices) for part in parts):
-        found = []
-        for worker in workers:
-            with root_graph().device(None), root_graph().device(worker):
-                found.append(mean_of(parts, len(parts)))
-        return found
-    held, means = [], []
-    for (part, variable), worker in zip(pairs, workers):
-        with root_graph().device(None), root_graph().device(worker):
-            held.append(ops.identity(convert(part)))
-            held[-1].set_shape(variable.shape)
-    for total, worker in zip(all_sum(held), workers):
-        with root_graph().device(None), root_graph().device(worker):
-            means.append(ops.multiply(total, 1.0 / len(workers)))
+    dense: list[Column] = []
+    found: list[tuple[Variable, Any]] = []
+    for column in columns:
+        parts = [part for part, _ in column]
+        if not all(isinstance(part, IndexedSlices) for part in parts):
+            dense.append(column)
+            continue
+        for (_, variable), worker in zip(column, workers):
+            with _on(worker):
+                found.append((variable, mean_of(parts, len(parts))))
+    for bucket in _buckets(dense, bucket_bytes):
+        found += _around(bucket, workers)
+    means: dict[Variable, Any] = {}
+    for variable, mean in found:
+        means.setdefault(variable, mean)      # one that the model does not get by name is the same for all workers
     return means
+
+
+def _buckets(columns: Sequence[Column], most: int) -> list[list[Column]]:
+    """Those whose gradients go around the ring as one; one of more than `most` bytes, or of unknown shape, is alone."""
+    found: list[list[Column]] = []
+    newest: dict[tuple[Any, ...], list[Column]] = {}
+    room: dict[tuple[Any, ...], float] = {}
+    for column in reversed(columns):
+        variable = column[0][1]
+        count = variable.shape.num_elements()
+        size = math.inf if count is None else count * variable.dtype.size
+        kind = (variable.dtype, *(copy.op.device for _, copy in column))
+        if size > room.get(kind, -1):
+            newest[kind], room[kind] = [], most
+            found.append(newest[kind])
+        newest[kind].append(column)
+        room[kind] -= size
+    return found
+
+
+def _around(bucket: Sequence[Column], workers: Sequence[str]) -> list[tuple[Variable, Any]]:
+    """The mean of each gradient of a bucket, beside the copy that it is for."""
+    sizes = [column[0][1].shape.num_elements() for column in bucket]
+    alone, rows, found = len(bucket) == 1, list[Tensor](), list[tuple[Variable, Any]]()
+    for number, worker in enumerate(workers):
+        with _on(worker):
+            held = [_held(*column[number]) for column in bucket]
+            rows.append(held[0] if alone else ops.concat([ops.reshape(g, [n]) for g, n in zip(held, sizes)], axis=0))
+    for number, (total, worker) in enumerate(zip(all_sum(rows), workers)):
+        copies = [column[number][1] for column in bucket]
+        with _on(worker):
+            mean = ops.multiply(total, 1.0 / len(workers))
+            means = [mean] if alone else [ops.reshape(part, copy.shape.static)
+                                          for part, copy in zip(ops.split(mean, sizes), copies)]
+        found += zip(copies, means)
+    return found
+
+
+def _held(gradient: Any, variable: Variable) -> Tensor:
+    """A dense gradient, of the shape of its variable."""
+    made: Tensor = ops.identity(convert(gradient))
+    made.set_shape(variable.shape)
+    return made
+
+
+@contextlib.contextmanager
+def _on(worker: str) -> Iterator[None]:
+    """Operations below ask for the device `worker` alone."""
+    with root_graph().device(None), root_graph().device(worker):
+        yield
 
 
 def mean_of(parts: Sequence[Any], count: int) -> Any:

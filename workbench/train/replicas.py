@@ -15,7 +15,7 @@ from workbench.core.graph.subgraph import root_graph
 from workbench.nn.scopes import AUTO_REUSE, variable_scope
 from workbench.nn.variables import Variable, group, near, trainable_variables
 from workbench.train.input.queues import WorkerClocks, WorkerPushes
-from workbench.train.mirrors import Mirrors, begin_mirrors, mean_of, mean_of_all
+from workbench.train.mirrors import BUCKET_BYTES, Mirrors, begin_mirrors, mean_of, mean_of_all
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.stragglers import choose_backups
@@ -128,7 +128,7 @@ class _Spread:
 
 def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequence[str], servers: Sequence[str] = (),
               mode: str = "async", global_step: Variable | None = None, backups: Any = 0, staleness: int = 0,
-              consistent: bool = False) -> Replicas:
+              consistent: bool = False, bucket_bytes: int = BUCKET_BYTES) -> Replicas:
     """Build one tower of `model` per worker over shared variables spread across `servers` (all on one worker if empty).
 
     `workers` and `servers` are device names such as "/job:worker/task:0". `model()` makes its variables with
@@ -140,7 +140,8 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     In mode "mirror" each worker has copies of all variables that `model` trains, and their slots, so that no server is in the
     way: one step feeds all towers, their mean gradients go around the ring of workers (all_sum), and each worker applies them
     to its own copies, which stay the same bits. Those of the first worker are the variables that other modes and checkpoints
-    know. `global_step` counts the updates.
+    know. Dense gradients travel together up to `bucket_bytes`, as many as are ready one after the other: fewer messages, but the
+    first of them waits for the last; with 0 each travels alone. `global_step` counts the updates.
 
     With `consistent`, checkpoints of asynchronous replicas hold of each update all or nothing, on all servers: a push asks
     the server of `global_step`, which it needs, before it updates anything. Those of the other modes do without asking.
@@ -149,10 +150,10 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     training changes its mode by running the other steps. Raises InvalidArgumentError for another mode, no workers, or
     numbers that do not fit the mode.
     """
-    _check(mode, workers, servers, global_step, backups, staleness, consistent)
+    _check(mode, workers, servers, global_step, backups, staleness, consistent, bucket_bytes)
     spread = _Spread(servers)
     if mode == "mirror":
-        return _mirror(model, optimizer, list(workers), global_step)
+        return _mirror(model, optimizer, list(workers), global_step, bucket_bytes)
     if mode in ("backup", "stale"):
         with variable_scope("", reuse=AUTO_REUSE):
             apply = _pushing(optimizer, global_step, consistent)
@@ -190,7 +191,7 @@ def _asking(device: Callable[[Operation], str]) -> Iterator[None]:
 
 
 def _check(mode: str, workers: Sequence[str], servers: Sequence[str], global_step: Variable | None, backups: Any,
-           staleness: int, consistent: bool) -> None:
+           staleness: int, consistent: bool, bucket_bytes: int) -> None:
     if mode not in MODES:
         raise errors.InvalidArgumentError(f"replicate: mode {mode!r} is unknown; use one of {', '.join(MODES)}")
     if not workers:
@@ -198,8 +199,10 @@ def _check(mode: str, workers: Sequence[str], servers: Sequence[str], global_ste
     if mode == "mirror" and servers:
         raise errors.InvalidArgumentError(f"replicate: mode 'mirror' has no servers but {len(servers)} are passed; leave them "
                                           "out")
-    for name, number, owner, more in (("backups", backups, "backup", ', or "auto"'), ("staleness", staleness, "stale", "")):
-        if number and mode != owner:
+    for name, number, usual, owner, more in (("backups", backups, 0, "backup", ', or "auto"'),
+                                             ("staleness", staleness, 0, "stale", ""),
+                                             ("bucket_bytes", bucket_bytes, BUCKET_BYTES, "mirror", "")):
+        if number != usual and mode != owner:
             raise errors.InvalidArgumentError(f"replicate: {name} is {number!r} but mode is {mode!r}; use mode {owner!r}")
         if (name, number) != ("backups", "auto") and (type(number) is not int or number < 0):
             raise errors.InvalidArgumentError(f"replicate: {name} is {number!r}; use 0 or more{more}")
@@ -255,7 +258,8 @@ def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str],
     return Replicas("stale", towers, steps, trainable_variables(), global_step, begin=begin, _end=end, _leaves=leaves)
 
 
-def _mirror(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], global_step: Variable | None) -> Replicas:
+def _mirror(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], global_step: Variable | None,
+            bucket_bytes: int) -> Replicas:
     graph, all_mirrors, towers, gradients = root_graph(), [], [], []
     for number, worker in enumerate(workers):
         mirrors = Mirrors(number)
@@ -266,12 +270,10 @@ def _mirror(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str]
             gradients.append(optimizer.compute_gradients(tower.loss, own))
         all_mirrors.append(mirrors)
         towers.append(tower)
-    updates: dict[Variable, Any] = {}
-    for column in zip(*gradients):
-        if any(gradient is not None for gradient, _ in column):
-            for mean, (_, variable) in zip(mean_of_all(column, workers), column):
-                updates.setdefault(variable, mean)      # one that the model does not get by name is the same for all
-    step = optimizer.apply_gradients([(mean, variable) for variable, mean in updates.items()], global_step, name="apply")
+    columns = [column for column in zip(*gradients) if any(gradient is not None for gradient, _ in column)]
+    means = mean_of_all(columns, workers, bucket_bytes)
+    updated = dict.fromkeys(variable for column in columns for _, variable in column)
+    step = optimizer.apply_gradients([(means[variable], variable) for variable in updated], global_step, name="apply")
     return Replicas("mirror", towers, [step], trainable_variables(), global_step,
                     begin=begin_mirrors(all_mirrors, optimizer))
 
