@@ -14,6 +14,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.shared import Tenant
 from workbench.cluster.wire.frames import Frame
+from workbench.nn.contrib.growing_lookups import MutableHashTable
 from workbench.train.saving.checkpoints import Checkpointer
 
 pytestmark = pytest.mark.cluster
@@ -75,6 +76,32 @@ def test_no_value_passes_through_the_chief_and_any_number_of_servers_goes_on(cli
             assert path == str(tmp_path / f"m{servers}-41") and len(list(tmp_path.glob(f"m{servers}-*.safetensors"))) == servers
             assert np.concatenate(values).tobytes() == TABLE.tobytes()
             assert int(session.run(step)) == 41
+
+
+def test_a_growing_table_is_written_and_read_by_the_task_that_holds_it(client, received, tmp_path: Path):
+    """Both by Saver.save and between two steps of training, as it was when that moment was pinned."""
+    with Cluster(client, 2, 1) as cluster, wb.Graph().as_default() as graph, wb.Session(cluster) as session:
+        with wb.device("/job:ps/task:1"):
+            table = MutableHashTable("int64", "float32", np.zeros(16, np.float32), name="rows")
+            keys = wb.cast(wb.range(ROWS), "int64")
+            fill, more = table.insert(keys, wb.ones([ROWS, 16])), table.insert(keys + 5, wb.zeros([ROWS, 16]))
+            known = [table.size(), wb.reduce_sum(table.export()[1])]
+        saver, checkpoints = wb.train.Saver(), Checkpointer(tmp_path / "model")
+        assert {op.device for op in graph.operations if op.type in ("pin_tensors", "save_tensors", "restore", "identity")} == {
+            "/job:ps/task:1"}
+        session.run(fill)
+        received.clear()
+        path = saver.save(session, tmp_path / "once")
+        checkpoints.save(session, 1)
+        session.run(more)
+        checkpoints.wait()
+        for saved in (path, str(tmp_path / "model-1")):
+            session.run(more)
+            checkpoints.restore(session, saved)
+            assert session.run(known) == [ROWS, ROWS * 16]
+        assert sum(received) < TABLE.nbytes / 2
+        session.run(table.export())
+        assert sum(received) >= TABLE.nbytes                    # what is fetched does pass, and is counted
 
 
 def test_damage_on_one_server_changes_no_variable_on_any(client, tmp_path: Path):

@@ -138,7 +138,7 @@ class Saver(native.Saver):
     def _values(self, sess: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
         values, objects = sess.run([[piece.variable for piece in self._pieces], self.object_tensors])
-        found.update(zip((spec.name for one in self._objects for spec in one.specs), objects))
+        found.update(zip((spec.name for one in self.objects for spec in one.specs), objects))
         for piece, value in zip(self._pieces, values):
             value, block = np.asarray(value, piece.variable.dtype.numpy), piece.block
             if block is None:
@@ -173,7 +173,7 @@ class Saver(native.Saver):
                     starts.append(variable.initializer)
             sess.run(starts, feeds)
             waiting = later
-        for one, (made, tensors) in zip(self._objects, self._imports):
+        for one, (made, tensors) in zip(self.objects, self._imports):
             sess.run(made, {tensor: reader.get_tensor(spec.name) for tensor, spec in zip(tensors, one.specs)})
 
     def _fitting(self, piece: Any, reader: bundle.Reader) -> Any:

@@ -44,6 +44,20 @@ def test_variables_are_written_and_read_back(tmp_path: Path):
     assert int(found[0]) == 7 and found[1].tolist() == [[1, 2], [3, 4]]
 
 
+def test_pinned_tensors_are_written_as_they_were(tmp_path: Path):
+    fed, base = ops.placeholder("float32", [2]), checkpoint.base_of(tmp_path / "m", 1)
+    pin = ops.pin_tensors([fed, ops.constant("text")], names=("numbers", "words"), shared_name="moment")
+    write, value = ops.save_tensors(str(base), [], snapshot="moment"), np.float32([1, 2])
+    with wb.Session() as session:
+        session.run(pin, {fed: value})
+        value[:] = 9
+        checkpoint.publish(base, 1, [json.loads(session.run(write))])
+        found = checkpoint.read(base).tensors
+        assert found["numbers"].tolist() == [1, 2] and found["words"].item() == b"text"
+        with pytest.raises(errors.FailedPreconditionError, match="snapshot 'moment': nothing is pinned"):
+            session.run(write)
+
+
 def test_blocks_of_a_tensor_become_other_blocks_of_it(tmp_path: Path):
     whole = np.arange(10, dtype=np.float32).reshape(5, 2)
     (a, fill_a), (b, fill_b) = handle(whole[:2], "a"), handle(whole[2:], "b")

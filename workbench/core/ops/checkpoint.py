@@ -73,9 +73,19 @@ def _snapshot(context, name):
 
 
 @op("base[] *values? -> []", types="string any -> string", context=True, blocking=True, **STATE)
-def save_tensors(context, base, *values, names):
-    """Write tensors by name into a shard of the checkpoint at `base`, beside it; otherwise as `save`."""
-    _write(context, base, lambda check: write_shard(_text(base), list(zip(names, values)), check=check))
+def save_tensors(context, base, *values, names=(), snapshot=""):
+    """Write tensors by name, or what pin_tensors pinned for this `snapshot`, into a shard of the checkpoint at `base`, beside
+    it; otherwise as `save`."""
+    def write(check):
+        found = _snapshot(context, snapshot).take() if snapshot else list(zip(names, values))
+        return write_shard(_text(base), found, check=check)
+    _write(context, base, write)
+
+
+@op("*values? ->", types="any ->", context=True, **STATE)
+def pin_tensors(context, *values, names, shared_name):
+    """Keep tensors by name as they are now, for a `save_tensors` that runs later with this name of a snapshot."""
+    _snapshot(context, shared_name).put(list(zip(names, values)))
 
 
 @op("*handles[] -> []", types="resource -> string", context=True, blocking=True, **STATE)

@@ -12,6 +12,7 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.state import checkpoint
+from workbench.nn.saveables import SaveableObject
 from workbench.train.config import RunOptions
 from workbench.train.input.input_state import InputState
 from workbench.train.input.queues import WorkerPushes
@@ -29,12 +30,11 @@ class Checkpointer:
     """Saves what `saver` saves under `prefix`, besides how far random generators, dataset iterators and readers of all tasks
     are, and what waits in queues (InputState).
 
-    What it needs is added to the graph here. `save` returns when the values are pinned, which copies nothing; they are
-    written by their tasks while later steps run: blocks of rows that changed since one of the last few checkpoints, as many as
-    `saver.increments`. Called between two steps, while no other thread runs any, a checkpoint is
-    one moment of all tasks; where others push meanwhile (WorkerPushes) it is a moment between their pushes. `interval`
-    learns what it costs. Set `input_over` when the input was read to its end: who goes on from a checkpoint that is made
-    then begins the input anew.
+    What it needs is added to the graph here. `save` returns when the values are pinned, which copies nothing of variables;
+    they are written by their tasks while later steps run: blocks of rows that changed since one of the last few checkpoints,
+    as many as `saver.increments`. Called between two steps, while no other thread runs any, a checkpoint is one moment of all
+    tasks; where others push meanwhile (WorkerPushes) it is a moment between their pushes. `interval` learns what it costs.
+    Set `input_over` when the input was read to its end: who goes on from a checkpoint that is made then begins the input anew.
     """
 
     def __init__(self, prefix: Any, saver: Saver | None = None, interval: Interval | None = None) -> None:
@@ -70,6 +70,14 @@ class Checkpointer:
                                                   index=len(self._records), count=count, snapshot=f"{scope}{device}",
                                                   increments=self.saver.increments))
         self._records += self._input.build(self._base, len(self._records), count)
+        self._object_pins = [self._build_object(one, f"{scope}{one.specs[0].name}") for one in self.saver.objects]
+
+    def _build_object(self, one: SaveableObject, name: str) -> Any:
+        """What pins an object in the task that holds it; what writes it then is among the records."""
+        with self._graph.device(None), self._graph.device(one.device):
+            self._records.append(ops.save_tensors(self._base, [], snapshot=name))
+            return ops.pin_tensors([spec.tensor for spec in one.specs], names=tuple(spec.name for spec in one.specs),
+                                   shared_name=name)
 
     # saving
     @property
@@ -89,13 +97,10 @@ class Checkpointer:
         self.wait()
         started = time.perf_counter()
         with self._input.held(session):
-            found = self._pin(session) if self._hold else session.run(self._pins)
-            wanted = self.saver.object_tensors
-            objects = dict(zip(wanted, session.run(wanted))) if wanted else {}
+            found = self._pin(session) if self._hold else self._pin_now(session)
         pause = time.perf_counter() - started
         meta = {"positions": {device: json.loads(text) for device, text in found.items()}, "input over": self.input_over}
-        self._writer = threading.Thread(target=self._write, args=(session, step, meta, pause, objects),
-                                        name="workbench-checkpoint")
+        self._writer = threading.Thread(target=self._write, args=(session, step, meta, pause), name="workbench-checkpoint")
         self._writer.start()
 
     def _pin(self, session: Any) -> dict[str, Any]:
@@ -105,8 +110,7 @@ class Checkpointer:
             try:
                 session.run(self._hold, options=RunOptions(timeout_in_ms=_PUSH_MILLISECONDS))
                 forget = False
-                found: dict[str, Any] = session.run(self._pins)
-                return found
+                return self._pin_now(session)
             except errors.DeadlineExceededError:
                 if not forget or not again:
                     raise
@@ -116,13 +120,16 @@ class Checkpointer:
                 session.run(self._forget if forget else self._release)
         raise AssertionError
 
-    def _write(self, session: Any, step: int, meta: dict[str, Any], pause: float, objects: dict[Tensor, Any]) -> None:
+    def _pin_now(self, session: Any) -> dict[str, Any]:
+        """Pin all that is saved; how far each device's generators, iterators and readers are."""
+        found: dict[str, Any] = session.run([self._pins, self._object_pins])[0]
+        return found
+
+    def _write(self, session: Any, step: int, meta: dict[str, Any], pause: float) -> None:
         started = time.perf_counter()
         try:
             base = checkpoint.base_of(self.prefix, step)
             records = session.run(self._records, {self._base: absolute(base)})
-            if objects:
-                records += session.run(self.saver.object_records, {self.saver.path: absolute(base), **objects})
             checkpoint.publish(base, step, [json.loads(record) for record in records], meta)
             self.saver.describe(self._graph, str(base))
             self.saver.keep(str(base))

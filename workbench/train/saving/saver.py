@@ -87,7 +87,8 @@ class Saver:
         self._lock = threading.Lock()
         self._next_forever = time.time() + self._hours * 3600
         self._pieces: list[Piece] = []
-        self._objects: list[SaveableObject] = []
+        self.objects: list[SaveableObject] = []
+        """What is saved that is no variable."""
         if not defer_build:
             self._take(_all_there_is() if var_list is None else var_list)
 
@@ -97,7 +98,7 @@ class Saver:
             self._take(_all_there_is())
 
     def _take(self, variables: Any) -> None:
-        self._objects, variables = _objects(variables)
+        self.objects, variables = _objects(variables)
         self._pieces = pieces_of(variables)
         if self._nothing and not self._allow_empty:
             raise errors.InvalidArgumentError("Saver: there are 0 variables to save; make variables first or pass "
@@ -108,7 +109,7 @@ class Saver:
 
     @property
     def _nothing(self) -> bool:
-        return not self._pieces and not self._objects
+        return not self._pieces and not self.objects
 
     def _step(self, sess: Any, global_step: Any) -> int | None:
         """The number of `global_step`; FailedPreconditionError before `build` was called."""
@@ -145,20 +146,23 @@ class Saver:
                     self.path, tensors=tuple(p.key for p in group), dtypes=tuple(p.variable.dtype for p in group),
                     shapes=tuple(p.variable.shape for p in group), starts=tuple(p.start for p in group),
                     reshape=self._reshape)))
-        self.object_records, self.object_tensors = list[Tensor](), list[Tensor]()
+        self._object_records, self.object_tensors = list[Tensor](), list[Tensor]()
         self._imports: list[Any] = []
-        found = [(one, self._build_object(one)) for one in self._objects]
+        found = [(one, self._build_object(one)) for one in self.objects]
         # nothing is assigned anywhere before everything was read and found whole
         with root_graph().control_dependencies([values[0] for _, values in (*read, *found)]):
             self._assigns = [piece.variable.assign(value).op for group, values in read for piece, value in zip(group, values)]
-            held = [(one, [ops.identity(value) for value in values]) for one, values in found]
+            held = []
+            for one, values in found:
+                with root_graph().device(None), root_graph().device(one.device):
+                    held.append((one, [ops.identity(value) for value in values]))
         self._imports = [(one.restore(values, None), values) for one, values in held]      # which may be fed instead
 
     def _build_object(self, one: SaveableObject) -> list[Tensor]:
         """Make what writes an object; gives the tensors that are read back."""
         tensors, names = [spec.tensor for spec in one.specs], tuple(spec.name for spec in one.specs)
-        with root_graph().colocate_with(tensors[0].op):
-            self.object_records.append(ops.save_tensors(self.path, tensors, names=names))
+        with root_graph().device(None), root_graph().device(one.device):
+            self._object_records.append(ops.save_tensors(self.path, tensors, names=names))
             found: Any = ops.restore(self.path, tensors=names, dtypes=tuple(t.dtype for t in tensors),
                                      shapes=tuple(t.shape for t in tensors))
         self.object_tensors += tensors
@@ -183,7 +187,7 @@ class Saver:
         base = checkpoint.base_of(f"{os.fsdecode(save_path)}-{step:08d}", None) if self._pad and step is not None else (
             checkpoint.base_of(save_path, step))
         with self._lock:      # a supervisor's thread and the program itself may save the same step
-            records = sess.run(self._records + self.object_records, {self.path: absolute(base)})
+            records = sess.run(self._records + self._object_records, {self.path: absolute(base)})
             checkpoint.publish(base, step, [json.loads(record) for record in records])
             self.keep(str(base))
         return str(base)
@@ -242,7 +246,7 @@ class Saver:
         found = checkpoint.contents(save_path)
         for piece in self._pieces:
             self._check(piece, found)
-        for spec in (spec for one in self._objects for spec in one.specs):
+        for spec in (spec for one in self.objects for spec in one.specs):
             _check_there(spec.name, found)
         sess.run(self._assigns + [made for made, _ in self._imports], {self.path: absolute(found.path)})
 
