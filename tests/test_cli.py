@@ -29,7 +29,7 @@ from tests.data_fixture import write_small_mnist
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cli import app
-from workbench.commands import lab, trace
+from workbench.commands import lab, trace, train
 from workbench.commands import screen as screens
 from workbench.commands.screen import duration, picture
 from workbench.commands.train import Options, train_mnist
@@ -41,6 +41,7 @@ from workbench.core.trace import Journal, Span, StatusRecord, TaskRecord
 from workbench.io.datasets import load_mnist
 from workbench.settings import settings
 from workbench.train.progress import Progress
+from workbench.train.replicas import MODES
 from workbench.viz.books import books_of
 from workbench.viz.verdict import UNKNOWN, Row, Summary, Verdict
 
@@ -150,8 +151,45 @@ def test_what_the_trainer_is_given(tmp_path):
     assert run(options, trainer)[0] == 0
     assert calls == {"data": "data", "cluster": "cluster of 3 and 4", "mode": "sync", "steps": 7, "batch_size": 8,
                      "learning_rate": 0.25, "seed": 9, "checkpoint_dir": str(tmp_path / "new" / "folder"),
-                     "closed": True}
+                     "backups": 0, "staleness": 0, "closed": True}
     assert (tmp_path / "new" / "folder").is_dir()
+
+
+@pytest.mark.parametrize(("arguments", "given", "headline"), [
+    ("", ("cluster of 2 and 2", "async", 0, 0), "2 ps · 2 workers · async"),
+    ("--mode sync --ps 3", ("cluster of 3 and 2", "sync", 0, 0), "3 ps · 2 workers · sync"),
+    ("--mode backup --backups 1", ("cluster of 2 and 2", "backup", 1, 0), "2 ps · 2 workers · backup 1"),
+    ("--mode backup --backups auto", ("cluster of 2 and 2", "backup", "auto", 0), "2 ps · 2 workers · backup auto"),
+    ("--mode stale --staleness 3", ("cluster of 2 and 2", "stale", 0, 3), "2 ps · 2 workers · stale 3"),
+    ("--mode mirror --worker 3", ("cluster of 0 and 3", "mirror", 0, 0), "3 workers · mirror"),
+    ("--mode mirror --local", (None, "mirror", 0, 0), "this process · one replica")])
+def test_every_mode_is_offered_with_its_numbers(monkeypatch, arguments, given, headline):
+    trainer, calls = scripted()
+    monkeypatch.setattr(train, "_trainer", lambda: trainer)
+    monkeypatch.setattr(train, "_load", lambda: "data")
+    monkeypatch.setattr(train, "_cluster", lambda o: contextlib.nullcontext() if o.local else no_cluster(o))
+    done = CliRunner().invoke(app, ["train", "mnist", *arguments.split()])
+    assert done.exit_code == 0, done.output
+    assert (calls["cluster"], calls["mode"], calls["backups"], calls["staleness"]) == given
+    assert done.output.startswith(f"Training MNIST · {headline} · 1000 steps of 100")
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    ("--backups 1", "backups is 1 but mode is 'async'; use mode 'backup'"),
+    ("--staleness 2 --mode sync", "staleness is 2 but mode is 'sync'; use mode 'stale'"),
+    ("--mode backup --backups 2", "2 of 2 workers are backups; one must count"),
+    ("--mode backup --backups 1 --local", "1 of 1 workers are backups; one must count"),
+    ("--mode mirror --ps 2", "mode 'mirror' has no servers but 2 are passed; leave them out")])
+def test_numbers_that_do_not_fit_the_mode_are_told_before_anything_begins(monkeypatch, arguments, text):
+    monkeypatch.setattr(train, "_load", None)
+    done = CliRunner().invoke(app, ["train", "mnist", *arguments.split()])
+    assert done.exit_code == 1 and text in done.output
+
+
+def test_the_command_line_knows_the_modes_of_replicas():
+    done = CliRunner().invoke(app, ["train", "mnist", "--help"], env={"COLUMNS": "200"})
+    assert all(f"{mode}: " in done.output for mode in MODES)
+    assert {"N|auto", "--staleness"} <= set(re.split(r"[\s│\[\]]+", done.output))
 
 
 def test_local_needs_no_cluster():
@@ -369,7 +407,8 @@ def test_the_picture_says_what_the_run_does_and_who_is_lost():
     assert "compiling 12 operations" in out.getvalue() and "worker:1 was lost" in out.getvalue()
 
 
-@pytest.mark.parametrize("arguments", ["--ps 0", "--mode half", "--steps x", "--learning-rate -1"])
+@pytest.mark.parametrize("arguments", ["--ps 0", "--mode half", "--steps x", "--backups some", "--staleness -1",
+                                       "--learning-rate -1"])
 def test_options_are_checked(arguments):
     done = CliRunner().invoke(app, ["train", "mnist", *arguments.split()])
     assert done.exit_code == 2 and arguments.split()[0] in done.output
@@ -387,7 +426,7 @@ def test_real_exit_code_and_message_of_a_broken_file(tmp_path):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("mode", ["async", "sync"])
+@pytest.mark.parametrize("mode", MODES)
 def test_ctrl_c_on_a_real_cluster(tmp_path, mode):
     """A terminal's Ctrl-C reaches every process of the group; the chief alone decides what it means."""
     write_small_mnist(tmp_path / "mnist", train=5500)
@@ -405,7 +444,7 @@ def test_ctrl_c_on_a_real_cluster(tmp_path, mode):
     assert process.returncode == 130 and "Traceback" not in rest and "error" not in rest
     assert "stopped at step " in rest and (tmp_path / "report.html").stat().st_size > 10_000
     gone, alive = psutil.wait_procs(family, timeout=60)      # a worker may need long to end on a busy machine
-    assert len(gone) >= 4 and not alive
+    assert len(gone) >= (2 if mode == "mirror" else 4) and not alive
 
 
 # -- start-up

@@ -51,12 +51,25 @@ def lab(context: typer.Context) -> None:
         start(context.args)
 
 
+def _backups(text: str) -> int | str:
+    if text != "auto" and not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither a whole number nor auto")
+    return text if text == "auto" else int(text)
+
+
 @train.command("mnist")
 def train_mnist(
-    ps: Annotated[int, typer.Option(min=1, metavar="N", help="Parameter servers; each is a process.")] = 2,
+    ps: Annotated[int | None, typer.Option(
+        min=1, metavar="N", show_default="2, for mirror none", help="Parameter servers; each is a process.")] = None,
     worker: Annotated[int, typer.Option(min=1, metavar="N", help="Workers, which compute gradients.")] = 2,
-    mode: Annotated[Literal["async", "sync"], typer.Option(
-        metavar="MODE", help="async: every worker updates when it is ready; sync: all together.")] = "async",
+    mode: Annotated[Literal["async", "sync", "backup", "stale", "mirror"], typer.Option(
+        metavar="MODE", help="async: every worker updates when it is ready; sync: all together; backup: all together but the "
+        "last (--backups); stale: when it is ready, but not far ahead of the slowest (--staleness); mirror: all together, with "
+        "the variables copied to each worker and no server.")] = "async",
+    backups: Annotated[Any, typer.Option(
+        metavar="N|auto", parser=_backups, help="In mode backup: workers that no step waits for, or auto.")] = "0",
+    staleness: Annotated[int, typer.Option(
+        min=0, metavar="N", help="In mode stale: steps that a worker may be ahead of the slowest.")] = 0,
     steps: Annotated[int, typer.Option(min=1, metavar="N", help="Updates of the variables, all workers together.")] = 1000,
     batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Examples in each worker's batch.")] = 100,
     learning_rate: Annotated[float, typer.Option(min=0.0, metavar="X", help="Step length of gradient descent.")] = 0.1,
@@ -71,7 +84,9 @@ def train_mnist(
     from workbench.commands.train import Options
     from workbench.commands.train import train_mnist as run
 
-    options = Options(ps, worker, mode, steps, batch_size, learning_rate, seed, local, report, trace, checkpoint_dir)
+    ps = ps or (0 if mode == "mirror" else 2)
+    options = Options(ps, worker, mode, steps, batch_size, learning_rate, seed, local, report, trace, checkpoint_dir, backups,
+                      staleness)
     raise typer.Exit(run(options))
 
 

@@ -10,10 +10,11 @@ import pytest
 import workbench as wb
 from tests.eventually import eventually
 from workbench import errors
+from workbench.core.run.gate import gate
 from workbench.core.trace import journal
 from workbench.io.batches import DataSet
 from workbench.train.mnist import classifier, fit, train
-from workbench.train.replicas import replicate
+from workbench.train.replicas import MODES, replicate
 
 pytestmark = pytest.mark.tiny
 
@@ -57,6 +58,46 @@ def test_replicas_of_every_kind_are_trained_to_the_last_update(mode, options):
             records = fit(session, replicas, digits(40), steps=1_000_000, batch_size=10)
             next(record for record in records if record.step > 0)
             records.close()                                    # while they wait for each other
+
+
+class Held(SimpleNamespace):
+    """Digits of which no more are given once a test has asked for that, until it lets them go."""
+
+    def next_batch(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.holds.is_set():
+            self.waits.set()
+            assert self.goes_on.wait(30)
+        batch: tuple[np.ndarray, np.ndarray] = self.part.next_batch(count)
+        return batch
+
+
+def test_a_stop_is_told_as_one_though_it_met_what_applies_the_gradients():
+    """The worker, which was in no step then, finds closed what it waits for."""
+    plain = digits(40).train
+    held = Held(part=plain, holds=threading.Event(), waits=threading.Event(), goes_on=threading.Event())
+    data = SimpleNamespace(train=held, validation=plain, test=plain, source="random")
+    records = train(data, None, mode="backup", steps=1_000_000, batch_size=10)
+    next(record for record in records if record.step > 0)
+    held.holds.set()
+    assert held.waits.wait(30)
+    gate.stop()
+    eventually(lambda: not gate.stopped)
+    held.goes_on.set()
+    with pytest.raises(errors.CancelledError, match=r"training: it was stopped at step \d+ of 1000000; run again to go on"):
+        list(records)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_main_job_knows_every_mode(mode):
+    records = list(train(digits(40), None, mode=mode, steps=12, batch_size=10))
+    assert records[-1].step == 12
+
+
+def test_the_main_job_passes_on_the_numbers_of_the_modes():
+    for options, text in (({"mode": "backup", "backups": 1}, "1 of 1 workers are backups"),
+                          ({"mode": "stale", "staleness": -1}, "staleness is -1; use 0 or more")):
+        with pytest.raises(errors.InvalidArgumentError, match=text):
+            next(train(digits(40), None, **options))
 
 
 def poisoned(count: int) -> SimpleNamespace:

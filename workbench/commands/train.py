@@ -44,16 +44,24 @@ class Options:
     report: Path | None = None
     trace: Path | None = None
     checkpoint_dir: Path | None = None
+    backups: int | str = 0
+    staleness: int = 0
 
     @property
     def processes(self) -> str:
         """"2 ps, 1 worker", as headlines have it."""
-        return f"{self.ps} ps, {self.worker} worker{'s' if self.worker != 1 else ''}"
+        return f"{f'{self.ps} ps, ' if self.ps else ''}{self.worker} worker{'s' if self.worker != 1 else ''}"
+
+    @property
+    def way(self) -> str:
+        """The mode and its number, as headlines have them: "sync", "backup 1", "stale 3"."""
+        number = {"backup": f" {self.backups}", "stale": f" {self.staleness}"}.get(self.mode, "")
+        return f"{self.mode}{number}"
 
     @property
     def title(self) -> str:
         where = "this process" if self.local else self.processes.replace(",", " ·")
-        return f"Training MNIST · {where} · {'one replica' if self.local else self.mode} · " \
+        return f"Training MNIST · {where} · {'one replica' if self.local else self.way} · " \
                f"{self.steps} steps of {self.batch_size}"
 
 
@@ -84,6 +92,7 @@ def train_mnist(options: Options, console: Console | None = None, *, trainer: Tr
     console = console or Console()
     run = _Run()
     try:
+        _check_mode(options)
         _check_writable(options)
         with console.status("looking for MNIST ..."):
             data = _announced(load or _load, console)
@@ -93,7 +102,8 @@ def train_mnist(options: Options, console: Console | None = None, *, trainer: Tr
             records = (trainer or _trainer())(
                 data, target, mode=options.mode, steps=options.steps, batch_size=options.batch_size,
                 learning_rate=options.learning_rate, seed=options.seed,
-                checkpoint_dir=None if options.checkpoint_dir is None else str(options.checkpoint_dir))
+                checkpoint_dir=None if options.checkpoint_dir is None else str(options.checkpoint_dir),
+                backups=options.backups, staleness=options.staleness)
             _watch(records, run, view.show)
             facts = _facts(options, run, getattr(data, "source", "mnist"))
         return _finish(console, options, run, facts, write_report or _report)
@@ -190,8 +200,16 @@ def _facts(options: Options, run: _Run, source: str) -> dict[str, str]:
             "accuracy": percent(run.accuracy), "loss": number(run.loss, ".4f"), "steps": f"{done} of {options.steps}",
             "time": duration(elapsed), "steps/s": number(done / elapsed if elapsed else None, ".1f"),
             "tasks": "this process" if options.local else options.processes,
-            "mode": options.mode, "batch size": str(options.batch_size), "learning rate": str(options.learning_rate),
+            "mode": options.way, "batch size": str(options.batch_size), "learning rate": str(options.learning_rate),
             "seed": str(options.seed)}
+
+
+def _check_mode(options: Options) -> None:
+    """Say now, not when the tasks are up, that they do not fit the mode."""
+    from workbench.train.replicas import check_mode
+
+    ps, worker = (0, 1) if options.local else (options.ps, options.worker)
+    check_mode(options.mode, worker, ps, options.backups, options.staleness)
 
 
 def _check_writable(options: Options) -> None:

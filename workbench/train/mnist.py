@@ -56,10 +56,12 @@ def classifier() -> Tower:
 
 
 def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1000, batch_size: int = 100,
-          learning_rate: float = 0.1, seed: int = 0, checkpoint_dir: str | None = None) -> Iterator[Progress]:
+          learning_rate: float = 0.1, seed: int = 0, checkpoint_dir: str | None = None, backups: Any = 0,
+          staleness: int = 0) -> Iterator[Progress]:
     """Train on `data` (train/test parts with images, one-hot or class labels, next_batch) and yield Progress records.
 
-    `cluster` is a `wb.Cluster` or None for this process; mode "mirror" leaves its servers alone. `steps` counts updates of
+    `cluster` is a `wb.Cluster` or None for this process; mode "mirror" leaves its servers alone. `mode`, `backups` and
+    `staleness` are those of `replicate`. `steps` counts updates of
     the parameters. Closing the iterator ends training cleanly. Series "loss" and "accuracy" go to the journal for every view.
     """
     workers, servers = _tasks(cluster)
@@ -69,7 +71,8 @@ def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1
     with graph.as_default():
         with graph.device(servers[0] if servers else workers[0]):
             global_step = Variable(np.int64(0), trainable=False, name="global_step", dtype="int64")
-        replicas = replicate(classifier, GradientDescentOptimizer(learning_rate), workers, servers, mode, global_step)
+        replicas = replicate(classifier, GradientDescentOptimizer(learning_rate), workers, servers, mode, global_step, backups,
+                             staleness)
         initializer = global_variables_initializer()
     with Session(cluster, graph=graph) as session:
         session.run(initializer)
@@ -135,6 +138,7 @@ class _Run:
                     error = self._ended.get(timeout=_REPORT_SECONDS)
                     running -= 1
                     if error is not None:
+                        self._explain(error)
                         raise error
                 except queue.Empty:
                     pass
@@ -176,6 +180,13 @@ class _Run:
         if self.done - self._adapted >= _ADAPT_STEPS:
             self._adapted = self.done
             self.replicas.adapt(self.session)
+
+    def _explain(self, error: BaseException) -> None:
+        """A step that waits for gradients to be applied finds its queue closed when they no longer are: raise why."""
+        if isinstance(error, errors.OutOfRangeError) and self.replicas.mode == "backup":
+            self._coordinator.raise_requested_exception()
+            raise errors.CancelledError(f"training: it was stopped at step {self.done} of {self.steps}; run again to go "
+                                        "on") from error
 
     def _release(self) -> None:
         """Nobody waits for anybody any more."""

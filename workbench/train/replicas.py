@@ -21,7 +21,7 @@ from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.stragglers import choose_backups
 from workbench.train.sync import SyncReplicasOptimizer
 
-__all__ = ["MODES", "Replicas", "Tower", "replicate"]
+__all__ = ["MODES", "Replicas", "Tower", "check_mode", "replicate"]
 
 Apply = Callable[[Any, int], Operation]
 MODES = ("async", "sync", "backup", "stale", "mirror")
@@ -140,8 +140,8 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     In mode "mirror" each worker has copies of all variables that `model` trains, and their slots, so that no server is in the
     way: one step feeds all towers, their mean gradients go around the ring of workers (all_sum), and each worker applies them
     to its own copies, which stay the same bits. Those of the first worker are the variables that other modes and checkpoints
-    know. Dense gradients travel together up to `bucket_bytes`, as many as are ready one after the other: fewer messages, but the
-    first of them waits for the last; with 0 each travels alone. `global_step` counts the updates.
+    know. Dense gradients that are ready one after the other travel together, up to `bucket_bytes` (0: each alone): there are
+    fewer messages, but the first waits for the last. `global_step` counts the updates.
 
     With `consistent`, checkpoints of asynchronous replicas hold of each update all or nothing, on all servers: a push asks
     the server of `global_step`, which it needs, before it updates anything. Those of the other modes do without asking.
@@ -150,7 +150,8 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     training changes its mode by running the other steps. Raises InvalidArgumentError for another mode, no workers, or
     numbers that do not fit the mode.
     """
-    _check(mode, workers, servers, global_step, backups, staleness, consistent, bucket_bytes)
+    check_mode(mode, len(workers), len(servers), backups, staleness, bucket_bytes)
+    _check_step(mode, global_step, consistent)
     spread = _Spread(servers)
     if mode == "mirror":
         return _mirror(model, optimizer, list(workers), global_step, bucket_bytes)
@@ -190,15 +191,15 @@ def _asking(device: Callable[[Operation], str]) -> Iterator[None]:
         yield
 
 
-def _check(mode: str, workers: Sequence[str], servers: Sequence[str], global_step: Variable | None, backups: Any,
-           staleness: int, consistent: bool, bucket_bytes: int) -> None:
+def check_mode(mode: str, workers: int, servers: int = 0, backups: Any = 0, staleness: int = 0,
+               bucket_bytes: int = BUCKET_BYTES) -> None:
+    """InvalidArgumentError where `replicate` has no such mode, or not for so many workers and servers and these numbers."""
     if mode not in MODES:
         raise errors.InvalidArgumentError(f"replicate: mode {mode!r} is unknown; use one of {', '.join(MODES)}")
     if not workers:
         raise errors.InvalidArgumentError("replicate: there are 0 workers; pass at least one device")
     if mode == "mirror" and servers:
-        raise errors.InvalidArgumentError(f"replicate: mode 'mirror' has no servers but {len(servers)} are passed; leave them "
-                                          "out")
+        raise errors.InvalidArgumentError(f"replicate: mode 'mirror' has no servers but {servers} are passed; leave them out")
     for name, number, usual, owner, more in (("backups", backups, 0, "backup", ', or "auto"'),
                                              ("staleness", staleness, 0, "stale", ""),
                                              ("bucket_bytes", bucket_bytes, BUCKET_BYTES, "mirror", "")):
@@ -206,8 +207,11 @@ def _check(mode: str, workers: Sequence[str], servers: Sequence[str], global_ste
             raise errors.InvalidArgumentError(f"replicate: {name} is {number!r} but mode is {mode!r}; use mode {owner!r}")
         if (name, number) != ("backups", "auto") and (type(number) is not int or number < 0):
             raise errors.InvalidArgumentError(f"replicate: {name} is {number!r}; use 0 or more{more}")
-    if backups != "auto" and backups >= len(workers):
-        raise errors.InvalidArgumentError(f"replicate: {backups} of {len(workers)} workers are backups; one must count")
+    if backups != "auto" and backups >= workers:
+        raise errors.InvalidArgumentError(f"replicate: {backups} of {workers} workers are backups; one must count")
+
+
+def _check_step(mode: str, global_step: Variable | None, consistent: bool) -> None:
     if consistent and mode not in ("async", "stale"):
         raise errors.InvalidArgumentError(f"replicate: consistent is set in mode {mode!r}, whose checkpoints are; leave it out")
     if consistent and global_step is None:
