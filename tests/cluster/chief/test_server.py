@@ -77,6 +77,37 @@ def test_sessions_of_several_processes_share_variables_by_name(serve):
         np.testing.assert_array_equal(again.run(its_total), [2, 4, 6])
 
 
+def test_resetting_a_target_forgets_the_containers_of_its_tasks(serve):
+    spec = spec_of(workers=1)
+    serve(spec, "ps")
+    worker = serve(spec, "worker")
+    with wb.Graph().as_default() as graph:
+        with tf.device("/job:ps/task:0"):
+            free = tf.get_variable("free", initializer=1.0)
+            with tf.container("mine"):
+                kept = tf.get_variable("kept", initializer=2.0)
+        start = tf.global_variables_initializer()
+
+    def unset(address: str) -> list[str]:
+        with tf.Session(address, graph) as session:
+            return sorted(name.decode() for name in session.run(tf.report_uninitialized_variables([free, kept])))
+    address = f"grpc://{spec['worker'][0]}"
+    with graph.as_default(), tf.Session(worker.target) as before:
+        before.run(start)
+        tf.Session.reset(address, ["mine"])
+        with pytest.raises(errors.FailedPreconditionError, match="the session is closed"):
+            before.run(free)
+        assert unset(address) == ["kept"]
+        with tf.Session(address) as session:
+            session.run(start)
+        tf.Session.reset(worker.target)                        # what names no container
+        assert unset(address) == ["free"]
+        tf.Session.reset("")                                   # this process, not the servers in it
+        assert unset(address) == ["free"]
+        with pytest.raises(errors.NotFoundError, match="is not a cluster"):
+            tf.Session.reset("grpc://nobody:1")
+
+
 def test_a_session_needs_the_tasks_of_its_graph_only(serve):
     spec = spec_of(workers=3)                                  # nobody starts workers 1 and 2
     serve(spec, "ps")

@@ -33,7 +33,7 @@ from workbench.core.run.metadata import StepRecorder
 from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
 from workbench.core.run.prepare import Preparation, check_budget, check_passes
-from workbench.core.run.target import backend_of, options_of, passes_off, short_messages, tasks_of
+from workbench.core.run.target import backend_of, cluster_of, options_of, passes_off, short_messages, tasks_of
 from workbench.core.run.tuning import Tuned, tune_plans
 from workbench.core.run.where import place_of
 from workbench.core.trace import Span
@@ -75,11 +75,12 @@ class Session:
                  kernels: KernelOptions | None = None, precision: str | None = None, memory_budget: int | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
             raise errors.DtypeError(f"Session: graph must be a tf.Graph, but it is {graph!r}")
-        self.graph, config = graph or graphs.get_default_graph(), options_of(target, config)
+        self._cluster = cluster_of(target)
+        self.graph, config = graph or graphs.get_default_graph(), options_of(self._cluster, config)
         self.name = f"session_{next(self._numbers)}"
         disabled = check_passes([*disabled_passes, *passes_off(config)])
         self._timeout = (getattr(config, "operation_timeout_in_ms", 0) or 0) / 1000.0 or None
-        self._backend: Backend = backend_of(target, config, devices)
+        self._backend: Backend = backend_of(self._cluster, config, devices)
         # NOTE: a loop compiled in place computes on one device, and its condition has to be the host's
         lower_all = lower_all or any(type_of(d) != "CPU" for d in self._backend.devices)
         policy = Policy(bool(getattr(config, "allow_soft_placement", False)),
@@ -91,7 +92,7 @@ class Session:
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._steps, self._executables = itertools.count(), itertools.count()
-        self._closed, self._target = False, target or None
+        self._closed = False
         self._last_span = self._last_op = self._last_status = 0.0
         self._entered: list[Any] = []
         self._partial = PartialSteps(self.graph)
@@ -324,12 +325,15 @@ class Session:
     # life
     @staticmethod
     def reset(target: Any = None, containers: Sequence[str] | None = None) -> None:
-        """Forget what is in these containers (None: what is in none) of all open sessions of `target`, and close them. Who
-        waits on a queue there gets CancelledError."""
-        for session in [s for s in list(_open) if not s._closed and s._target is (target or None)]:
+        """Forget what is in these containers (None: what is in none) of `target`, with all tasks where that is a cluster or a
+        server, and close the sessions of this process to it. Who waits on a queue there gets CancelledError."""
+        cluster, names = cluster_of(target), list(containers) if containers else [""]
+        for session in [s for s in list(_open) if not s._closed and s._cluster is cluster]:
             if isinstance(session._backend, LocalBackend):
-                session._backend.container.clear(list(containers) if containers else [""])
+                session._backend.container.clear(names)
             session.close()
+        if cluster is not None:
+            cluster.reset(names)
 
     def list_devices(self) -> list[DeviceName]:
         """Full names of the devices that operations may be placed on, texts with a `name` and a `device_type`."""

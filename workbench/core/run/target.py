@@ -10,27 +10,37 @@ from workbench.core.kernels.threads import set_threads
 from workbench.core.names import task_of
 from workbench.core.run.local import Backend, LocalBackend
 
-__all__ = ["backend_of", "options_of", "passes_off", "serving", "short_messages", "tasks_of"]
+__all__ = ["backend_of", "cluster_of", "options_of", "passes_off", "serving", "short_messages", "tasks_of"]
 
 serving: dict[str, Any] = {}
 """The servers of this process by the addresses ("host:port") at which they listen."""
 
 
-def options_of(target: Any, config: Any) -> Any:
-    """`config`, or where it is None what the server of this process that is the target was given for its sessions."""
-    if config is not None:
-        return config
-    server = _server(target)
-    return getattr(target if server is None else server.target, "session_config", None)
+def cluster_of(target: Any) -> Any:
+    """The cluster that a session's target is or, in the words "grpc://host:port", names; None for this process.
+
+    NotFoundError for a text that names no server of this process, DtypeError for what is no target at all.
+    """
+    if target is None or target == "":
+        return None
+    server = serving.get(target.rpartition("://")[2]) if isinstance(target, str) else None
+    cluster = target if server is None else server.target
+    if hasattr(cluster, "backend"):
+        return cluster
+    if isinstance(target, str):
+        raise errors.NotFoundError(f"Session: target {target!r} is not a cluster (No session factory registered for the "
+                                   "given session options); pass wb.Cluster(…), a server's target or nothing")
+    raise errors.DtypeError(f"Session: {target!r} is not a cluster and target must be a string; pass wb.Cluster(…) or "
+                            "nothing")
 
 
-def _server(target: Any) -> Any:
-    """The server of this process that a text names, None where there is none."""
-    return serving.get(target.rpartition("://")[2]) if isinstance(target, str) else None
+def options_of(cluster: Any, config: Any) -> Any:
+    """`config`, or where it is None what the server of the cluster was given for its sessions."""
+    return config if config is not None else getattr(cluster, "session_config", None)
 
 
-def backend_of(target: Any, config: Any, devices: int) -> Backend:
-    """This process, with `devices` CPUs or what `config` counts, or what the target has; InvalidArgumentError for another."""
+def backend_of(cluster: Any, config: Any, devices: int) -> Backend:
+    """This process, with `devices` CPUs or what `config` counts, or what the cluster has; errors for other options."""
     if config is not None and not hasattr(config, "graph_options"):
         raise errors.DtypeError(f"Session: config must be a tf.ConfigProto, but it is {config!r}")
     counts = getattr(config, "device_count", None) or {}
@@ -42,26 +52,17 @@ def backend_of(target: Any, config: Any, devices: int) -> Backend:
     threads = getattr(config, "intra_op_parallelism_threads", 0)
     together = getattr(config, "inter_op_parallelism_threads", 0)
     limits = getattr(config, "device_memory_limit", None)
-    if target is None or target == "":
+    if cluster is None:
         if threads:
             set_threads(threads)
         backend = LocalBackend({"CPU": devices, **counts}, limits=limits, together=together)
         if any(type_of(device) == "GPU" for device in backend.devices):
             _check_gpus(getattr(config, "gpu_options", None))
         return backend
-    if (server := _server(target)) is not None:
-        target = server.target
-    made = getattr(target, "backend", None)
-    if made is None:
-        if isinstance(target, str):
-            raise errors.NotFoundError(f"Session: target {target!r} is not a cluster (No session factory registered for the "
-                                       "given session options); pass wb.Cluster(…), a server's target or nothing")
-        raise errors.DtypeError(f"Session: {target!r} is not a cluster and target must be a string; pass wb.Cluster(…) or "
-                                "nothing")
     if threads or together or limits or "CPU" in counts:
         raise errors.UnimplementedError(f"Session: config sets threads, devices or memory ({config!r}) but the tasks of a "
                                         "cluster have their own; set WB_THREADS where the workers start, and leave these out")
-    return made()      # type: ignore[no-any-return]
+    return cluster.backend()      # type: ignore[no-any-return]
 
 
 def _check_gpus(options: Any) -> None:
