@@ -37,11 +37,12 @@ def _unknown(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
 
 @op("handle[] -> ?", types="string -> @dtype", shape=_unknown, context=True, stateful=True, differentiable=False)
 def get_session_tensor(context: Context, handle: Any, *, dtype: Any) -> Any:
-    """The value of a handle. NotFoundError for one that is unknown or deleted, DtypeError where it has another dtype."""
+    """The value of a handle. InvalidArgumentError for one that is unknown or deleted, DtypeError where it has another dtype."""
     name = _text(handle)
     found = context.container.of(_Kept).get(name)
     if found is None:
-        raise errors.NotFoundError(f"get_session_tensor: there is no value {name!r}; it was deleted, or is another session's")
+        raise errors.InvalidArgumentError(f"get_session_tensor: The tensor with handle {name!r} is not in the session store; "
+                                          "it was deleted, or is another session's")
     if found.value.dtype != dtype.numpy:
         raise errors.DtypeError(f"get_session_tensor: {name!r} is {found.value.dtype} but {dtype.name} is asked; ask for its "
                                 "dtype")
@@ -50,9 +51,10 @@ def get_session_tensor(context: Context, handle: Any, *, dtype: Any) -> Any:
 
 @op("handle[] ->", types="string ->", context=True, stateful=True, differentiable=False)
 def delete_session_tensor(context: Context, handle: Any) -> tuple[()]:
-    """Forget the value of a handle. NotFoundError for one that is unknown."""
+    """Forget the value of a handle. InvalidArgumentError for one that is unknown."""
     if not context.container.drop(name := _text(handle), _Kept):
-        raise errors.NotFoundError(f"delete_session_tensor: there is no value {name!r}; delete it once")
+        raise errors.InvalidArgumentError(f"delete_session_tensor: Failed to delete a tensor with handle {name!r} in the "
+                                          "session store; delete it once")
     return ()
 
 

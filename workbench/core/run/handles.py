@@ -25,7 +25,7 @@ class TensorHandle:
         return self._session.run(tensor, {holder: self.handle})
 
     def delete(self) -> None:
-        """Forget the value; NotFoundError when it is gone."""
+        """Forget the value; InvalidArgumentError when it is gone."""
         holder, operation = self._built("handle_deleter", delete_session_tensor)
         self._kept = False
         self._session.run(operation, {holder: self.handle})
@@ -60,8 +60,8 @@ def get_session_handle(data: Any, name: str | None = None) -> Tensor:
 
 
 def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """(placeholder of a handle's text, the tensor of `dtype` that it stands for). NotFoundError in the step for one that is
-    unknown; `handle` tells on which device the value is, where a task has several."""
+    """(placeholder of a handle's text, the tensor of `dtype` that it stands for). InvalidArgumentError in the step for one
+    that is unknown; `handle` tells on which device the value is, where a task has several."""
     with get_default_graph().device(_device(handle)):
         holder = ops.placeholder(string, [])
         return holder, ops.get_session_tensor(holder, dtype=dtype, name=name)
