@@ -27,6 +27,15 @@ def test_as_dtype_names_what_it_does_not_know(given: Any) -> None:
         as_dtype(given)
 
 
+def test_a_dtype_is_found_by_its_number() -> None:
+    assert types.DType(1) is types.float32 is as_dtype(101)      # a hundred more is a reference to one
+    for dtype in (types.bfloat16, types.string, types.quint8, types.variant, types.uint64):
+        assert types.DType(dtype.as_datatype_enum) is dtype
+    for number in (0, 24, 99):
+        with pytest.raises(errors.DtypeError, match=f"as_dtype: {number} is not an element type"):
+            types.DType(number)
+
+
 def test_properties() -> None:
     assert types.float32.is_floating and types.bfloat16.is_floating and not types.int32.is_floating
     assert types.int64.is_integer and types.uint8.max == 255 and types.int8.min == -128

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Final
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = [
 class DType:
     """One element type, spelled by `name`; equal to whatever `as_dtype` takes for it: "float32", np.float32.
 
+    There is one object of each: `DType(1)` is that of the number, as `as_dtype` finds it.
     `resource` values are handles to state (variables, queues); `variant` values are lists that loops build.
     Both are Python objects that never leave their task. Integers of quantized types stand for numbers of a range that
     goes beside them; their arrays are those of plain integers.
@@ -27,10 +28,12 @@ class DType:
 
     __slots__ = ("kind", "name", "numpy")
 
-    def __init__(self, name: str, numpy: Any, kind: str) -> None:
-        self.name: Final = name
-        self.numpy: Final[np.dtype[Any]] = np.dtype(numpy)
-        self.kind: Final = kind      # "float" | "int" | "quantized" | "bool" | "complex" | "string" | "object"
+    name: str
+    numpy: np.dtype[Any]
+    kind: str      # "float" | "int" | "quantized" | "bool" | "complex" | "string" | "object"
+
+    def __new__(cls, type_enum: Any) -> DType:
+        return as_dtype(type_enum)
 
     @property
     def as_numpy_dtype(self) -> Any:
@@ -149,29 +152,35 @@ class DType:
         return as_dtype, (self.name,)
 
 
-float16 = DType("float16", np.float16, "float")
-bfloat16 = DType("bfloat16", ml_dtypes.bfloat16, "float")
-float32 = DType("float32", np.float32, "float")
-float64 = DType("float64", np.float64, "float")
-int8 = DType("int8", np.int8, "int")
-int16 = DType("int16", np.int16, "int")
-int32 = DType("int32", np.int32, "int")
-int64 = DType("int64", np.int64, "int")
-uint8 = DType("uint8", np.uint8, "int")
-uint16 = DType("uint16", np.uint16, "int")
-uint32 = DType("uint32", np.uint32, "int")
-uint64 = DType("uint64", np.uint64, "int")
-bool_ = DType("bool", np.bool_, "bool")
-complex64 = DType("complex64", np.complex64, "complex")
-complex128 = DType("complex128", np.complex128, "complex")
-string = DType("string", object, "string")
-qint8 = DType("qint8", np.int8, "quantized")
-quint8 = DType("quint8", np.uint8, "quantized")
-qint16 = DType("qint16", np.int16, "quantized")
-quint16 = DType("quint16", np.uint16, "quantized")
-qint32 = DType("qint32", np.int32, "quantized")
-resource = DType("resource", object, "object")
-variant = DType("variant", object, "object")
+def _made(name: str, numpy: Any, kind: str) -> DType:
+    new = object.__new__(DType)
+    new.name, new.numpy, new.kind = name, np.dtype(numpy), kind
+    return new
+
+
+float16 = _made("float16", np.float16, "float")
+bfloat16 = _made("bfloat16", ml_dtypes.bfloat16, "float")
+float32 = _made("float32", np.float32, "float")
+float64 = _made("float64", np.float64, "float")
+int8 = _made("int8", np.int8, "int")
+int16 = _made("int16", np.int16, "int")
+int32 = _made("int32", np.int32, "int")
+int64 = _made("int64", np.int64, "int")
+uint8 = _made("uint8", np.uint8, "int")
+uint16 = _made("uint16", np.uint16, "int")
+uint32 = _made("uint32", np.uint32, "int")
+uint64 = _made("uint64", np.uint64, "int")
+bool_ = _made("bool", np.bool_, "bool")
+complex64 = _made("complex64", np.complex64, "complex")
+complex128 = _made("complex128", np.complex128, "complex")
+string = _made("string", object, "string")
+qint8 = _made("qint8", np.int8, "quantized")
+quint8 = _made("quint8", np.uint8, "quantized")
+qint16 = _made("qint16", np.int16, "quantized")
+quint16 = _made("quint16", np.uint16, "quantized")
+qint32 = _made("qint32", np.int32, "quantized")
+resource = _made("resource", object, "object")
+variant = _made("variant", object, "object")
 
 _ALL = (float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool_,
         complex64, complex128, string, qint8, quint8, qint16, quint16, qint32, resource, variant)
