@@ -20,6 +20,10 @@ KINDS = ("tests", "values", "gradients", "dtypes", "shapes", "errors", "differ")
 DIFFERENCES = {
     "gradients of `nn.elu`, `nn.selu` and `nn.leaky_relu` at NaN": "a NaN stays one here; TensorFlow gives a number",
     "`erf` at ±∞": "±1 here; this release of TensorFlow gives NaN",
+    "`argmax` and `argmin` at NaN": "the first NaN here, as NumPy says and as `reduce_max` is NaN then; TensorFlow passes NaN "
+    "over",
+    "an element of a `TensorArray` read twice with `clear_after_read`": "is there, as arrays are values here; TensorFlow's is "
+    "gone",
     "gradients of `cumprod` where an element is 0": "its limits here, compared with JAX; TensorFlow divides by 0, "
     "also in graphs that we write for it",
     "`nn.ctc_loss` of repeated labels that need more steps than there are": "refused with the number of steps unless "
