@@ -53,8 +53,9 @@ def test_poisson_loss():
     check(lambda x: nn.log_poisson_loss(counts, x, True), lambda x: np.exp(x) - x * counts + stirling, X[:1])
 
 
-def test_crelu_and_global_normalization():
+def test_crelu_swish_and_global_normalization():
     check(nn.crelu, lambda x: np.maximum(np.concatenate([x, -x], 1), 0), X)
+    check(nn.swish, lambda x: x / (1 + np.exp(-x)), X)
     m, v, beta, gamma = (RNG.uniform(0.5, 1, 4) for _ in range(4))
     for scale in (True, False):
         check(lambda x, s=scale: nn.batch_norm_with_global_normalization(x, m, v, beta, gamma, 0.01, s),

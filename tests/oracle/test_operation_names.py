@@ -32,7 +32,7 @@ OTHERWISE = """broadcast_to concat likes pad unique unique_with_counts atrous_co
     depthwise_conv2d separable_conv2d extract_image_patches meshgrid required_space_to_batch_paddings verify_tensor_all_finite
     add_n derivatives dilation2d erosion2d losses.absolute_difference losses.hinge_loss losses.huber_loss losses.log_loss
     losses.mean_squared_error losses.mean_pairwise_squared_error max_pool_with_argmax moments softmax weighted_moments
-    dct hessians nn.crelu nn.embedding_lookup_sparse nn.sufficient_statistics sparse_segment_mean sparse_segment_sqrt_n
+    dct hessians nn.crelu nn.swish nn.embedding_lookup_sparse nn.sufficient_statistics sparse_segment_mean sparse_segment_sqrt_n
     sparse_segment_sum count_nonzero norm outer tensordot batch_gather bincount complex linalg.adjoint linalg.eigvalsh
     linalg.expm lists math.bessel_i0 math.bessel_i0e math.bessel_i1 math.bessel_i1e math.erfinv math.ndtri matrix_solve_ls
     scalar_mul self_adjoint_eigvals fused_batch_norm nn.normalize_moments histogram_fixed_width"""

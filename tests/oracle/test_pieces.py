@@ -39,6 +39,7 @@ ROWS.row("hessians", lambda tf, x: tf.hessians(tf.reduce_sum(x[0] * tf.square(x)
 ROWS.row("nn.conv1d", lambda tf, x, f: [tf.nn.conv1d(x, f, 1, "SAME"), tf.nn.conv1d(x, f, 2, "VALID")], reals(2, 7, 3),
          reals(3, 3, 2), modes=("known", "float32"))
 ROWS.row("nn.crelu", lambda tf, x: tf.nn.crelu(x), A)
+ROWS.row("nn.swish", lambda tf, x: tf.nn.swish(x), A)
 ROWS.row("nn.log_poisson_loss", lambda tf, t, x: [tf.nn.log_poisson_loss(t, x), tf.nn.log_poisson_loss(
     t, x, compute_full_loss=True)], positive(3, 4), A, order=1)
 ROWS.row("nn.weighted_cross_entropy_with_logits", lambda tf, t, x: tf.nn.weighted_cross_entropy_with_logits(

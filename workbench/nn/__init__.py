@@ -10,6 +10,7 @@ from workbench.nn.composed import (
     log_poisson_loss,
     normalize_moments,
     sufficient_statistics,
+    swish,
     weighted_cross_entropy_with_logits,
     weighted_moments,
     with_space_to_batch,
@@ -98,7 +99,7 @@ __all__ = [
     "relu_layer", "rnn_cell", "sampled_softmax_loss", "selu", "separable_conv2d", "sharded_softmax_cross_entropy",
     "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits",
-    "static_bidirectional_rnn", "static_rnn", "static_state_saving_rnn", "sufficient_statistics", "tanh", "top_k",
+    "static_bidirectional_rnn", "static_rnn", "static_state_saving_rnn", "sufficient_statistics", "swish", "tanh", "top_k",
     "uniform_candidate_sampler", "weighted_cross_entropy_with_logits", "weighted_moments", "with_space_to_batch",
     "xw_plus_b", "zero_fraction", "zoo",
 ]

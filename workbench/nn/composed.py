@@ -9,7 +9,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 
 __all__ = ["batch_norm_with_global_normalization", "conv1d", "crelu", "fused_batch_norm", "log_poisson_loss",
-           "normalize_moments", "sufficient_statistics", "weighted_cross_entropy_with_logits", "weighted_moments",
+           "normalize_moments", "sufficient_statistics", "swish", "weighted_cross_entropy_with_logits", "weighted_moments",
            "with_space_to_batch"]
 
 
@@ -55,6 +55,12 @@ def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
     2016."""
     x = convert(features)
     return ops.relu(ops.concat([x, -x], axis=axis), name=name)
+
+
+def swish(features: Any, name: str | None = None) -> Tensor:
+    """Each float feature times its sigmoid. Source: Ramachandran et al. 2017."""
+    x = convert(features)
+    return ops.multiply(x, ops.sigmoid(x), name=name)
 
 
 def conv1d(value: Any, filters: Any, stride: int, padding: str, use_cudnn_on_gpu: bool | None = None,
