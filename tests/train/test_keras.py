@@ -234,6 +234,17 @@ def test_layers_may_bring_all_of_the_loss():
     assert found[-1] < 0.1 * found[0] and model.predict(blobs(3)[0]).shape == (3, 4)
 
 
+def test_the_line_of_an_epoch_counts_rows_or_steps(capsys):
+    for mode, count in (("samples", "60/60 - loss: 0.5000"), ("steps", "4/4 - loss: 0.5000")):
+        logger = callbacks.ProgbarLogger(count_mode=mode)
+        logger.set_params({"epochs": 2, "metrics": ["loss"], "samples": 60, "steps": 4})
+        logger.on_epoch_begin(0)
+        logger.on_epoch_end(0, {"loss": 0.5})
+        assert capsys.readouterr().out == f"Epoch 1/2\n{count}\n"
+    with pytest.raises(errors.InvalidArgumentError, match="Unknown `count_mode`: 'rows'; use 'samples' or 'steps'"):
+        callbacks.ProgbarLogger("rows")
+
+
 def test_callbacks_stop_schedule_and_see_every_event():
     x, y = blobs(60)
     model = classifier()

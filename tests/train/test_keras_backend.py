@@ -66,6 +66,23 @@ def test_values(make, wanted):
             assert np.asarray(value).dtype.kind != "i" or one.dtype.kind == "i"
 
 
+def test_keras_names_what_its_functions_take():
+    shares = K.constant([0.25, 0.5, 0.75])
+    with tf.Session():
+        for found, wanted in (
+                (K.stack(x=[X, Z], axis=1), np.stack([X, Z], 1)), (K.gather(reference=X, indices=[1, 0]), X[[1, 0]]),
+                (K.pow(x=X, a=2), X ** 2), (K.ones_like(x=X), np.ones_like(X)), (K.zeros_like(x=X), X * 0),
+                (K.stop_gradient(variables=shares), [0.25, 0.5, 0.75]),
+                (K.foldl(lambda total, row: total + row, X, None, "sums"), X.sum(0)),
+                (K.gradients(loss=K.sum(K.square(shares)), variables=[shares])[0], [0.5, 1.0, 1.5]),
+                (K.binary_crossentropy(target=K.ones_like(shares), output=shares), -np.log([0.25, 0.5, 0.75]))):
+            assert np.allclose(K.eval(found), wanted, atol=1e-5)
+    fed, entered = K.placeholder((2,), None, "float64", False, "fed"), tf.keras.Input((3,), 5)
+    assert fed.op.name == "fed" and K.dtype(fed) == "float64" and K.int_shape(entered) == (5, 3)
+    assert tf.keras.losses.deserialize(name=tf.keras.losses.serialize(loss=tf.keras.losses.hinge)) is tf.keras.losses.hinge
+    assert tf.keras.regularizers.serialize(regularizer=tf.keras.regularizers.l2(0.5))["config"]["l2"] == 0.5
+
+
 def test_what_is_asked_of_tensors():
     x, fed = tf.keras.Input((3,)), K.placeholder(ndim=2)
     assert K.int_shape(x) == (None, 3) and K.ndim(fed) == 2 and K.dtype(x) == "float32"

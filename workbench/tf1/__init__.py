@@ -308,15 +308,17 @@ _names.rename(vars(nn), _names.NN_DEFAULTS)
 _names.rename(vars(layers), _names.LAYER_DEFAULTS)
 
 
-def _placed(namespace: _Any, path: str) -> None:
-    """Tell every namespace where it stands, for the text of what is missing."""
-    for name, value in list(vars(namespace).items()):
-        if isinstance(value, _Namespace) and "_path" not in vars(value):
-            vars(value)["_path"] = f"{path}.{name}"
-            _placed(value, f"{path}.{name}")
+def _placed(root: _Namespace) -> None:
+    """Tell every namespace where it stands, for the text of what is missing; of two places that which is nearer to the root."""
+    waiting = [("tf", root)]
+    for path, namespace in waiting:
+        for name, value in list(vars(namespace).items()):
+            if isinstance(value, _Namespace) and "_path" not in vars(value):
+                vars(value)["_path"] = f"{path}.{name}"
+                waiting.append((f"{path}.{name}", value))
 
 
-_placed(_Namespace(**{name: value for name, value in globals().items() if not name.startswith("_")}), "tf")
+_placed(_Namespace(**{name: value for name, value in globals().items() if not name.startswith("_")}))
 _imports.install()
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from workbench.io import keras_data
 from workbench.tf1.missing import Namespace
-from workbench.tf1.spelling import names_of
+from workbench.tf1.spelling import names_of, spelled
 from workbench.train.keras import (
     activations,
     backend,
@@ -29,6 +29,20 @@ from workbench.train.keras.preprocessing import batches, image, pictures, sequen
 
 __all__ = ["inner", "keras"]
 
+_CROSS_ENTROPY = "target=y_true output=y_pred from_logits"
+_BACKEND = {
+    "binary_crossentropy": _CROSS_ENTROPY, "categorical_crossentropy": _CROSS_ENTROPY,
+    "sparse_categorical_crossentropy": _CROSS_ENTROPY, "foldl": "fn elems initializer name",
+    "foldr": "fn elems initializer name", "gather": "reference=params indices", "gradients": "loss=ys variables=xs",
+    "ones_like": "x=tensor dtype name", "pow": "x a=y", "stack": "x=values axis", "stop_gradient": "variables=x",
+    "zeros_like": "x=tensor dtype name"}
+"""What Keras's backend calls the parameters of functions that are ours."""
+
+_SERIALIZED = {
+    "activations": "activation", "constraints": "constraint", "initializers": "initializer", "losses": "loss",
+    "metrics": "metric", "optimizers": "optimizer", "regularizers": "regularizer"}
+"""Module -> what its `serialize` calls what it takes."""
+
 keras = Namespace(
     **{module.__name__.rpartition(".")[2]: Namespace(**names_of(module)) for module in (
         activations, constraints, initializers, layers, models, optimizers, regularizers)},
@@ -50,6 +64,13 @@ keras = Namespace(
     wrappers=Namespace(scikit_learn=Namespace(
         KerasClassifier=scikit_learn.KerasClassifier, KerasRegressor=scikit_learn.KerasRegressor)),
     Input=layers.Input, Model=models.Model, Sequential=models.Sequential)
+vars(keras.backend).update({name: spelled(getattr(keras.backend, name), words) for name, words in _BACKEND.items()})
+for _module, _word in _SERIALIZED.items():
+    _names = vars(getattr(keras, _module))
+    _names["serialize"] = spelled(_names["serialize"], f"{_word}=thing")
+    if _module in ("activations", "losses", "metrics"):
+        _names["deserialize"] = spelled(_names["deserialize"], "name=config custom_objects")
+keras.utils.serialize_keras_object = spelled(keras.utils.serialize_keras_object, "instance=thing")
 
 # the same as the files of Keras have it, from which programs import too
 inner = Namespace(**{

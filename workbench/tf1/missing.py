@@ -15,6 +15,16 @@ INSTEAD = {
     "contrib.learn.TensorFlowEstimator": "contrib.learn.Estimator",
     "python.debug": "add_check_numerics_ops(), and the Workbench panel, which pauses a step and shows its values",
     "load_op_library": "the decorator wb.op, which makes operations from Python",
+    "keras.applications": "contrib.slim.nets, or keras.models.load_model of a file that Keras saved",
+    "keras.callbacks.RemoteMonitor": "keras.callbacks.LambdaCallback, or the Workbench panel, which shows runs from afar",
+    "keras.utils.GeneratorEnqueuer": "data.Dataset.from_generator(…).prefetch(…)",
+    "keras.utils.SequenceEnqueuer": "data.Dataset.from_generator(…).prefetch(…)",
+    "keras.utils.HDF5Matrix": "the data sets of the library h5py, whose rows fit_generator takes",
+    "keras.utils.convert_all_kernels_in_model": "the weights as they are: kernels of Theano alone had to be turned",
+    "keras.utils.plot_model": "the model's summary(), or the graph in the Workbench panel",
+    "train.sdca_fprint": "string_to_hash_bucket_strong, which makes numbers of texts",
+    "train.sdca_optimizer": "train.FtrlOptimizer, which knows L1 and L2 too",
+    "train.sdca_shrink_l1": "train.ProximalGradientDescentOptimizer, which shrinks weights at each step",
 }
 """Dotted name, or the beginning of one -> what to use instead."""
 

@@ -76,9 +76,9 @@ def image_data_format() -> str:
     return _State.data_format
 
 
-def set_image_data_format(value: str) -> None:
+def set_image_data_format(data_format: str) -> None:
     """From here on where channels stand; InvalidArgumentError for another word."""
-    _State.data_format = layout(value)
+    _State.data_format = layout(data_format)
 
 
 def layout(data_format: str | None) -> str:
@@ -191,8 +191,8 @@ def variable(value: Any, dtype: Any = None, name: str | None = None, constraint:
     return Variable(value, dtype=dtype, name=name, constraint=constraint)
 
 
-def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None, name: str | None = None,
-                sparse: bool = False) -> Tensor:
+def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None, sparse: bool = False,
+                name: str | None = None) -> Tensor:
     """A placeholder of a shape, or of so many unknown dimensions. UnimplementedError for sparse ones."""
     if sparse:
         raise errors.UnimplementedError("keras: placeholder(sparse=True) is not offered; use sparse_placeholder")

@@ -364,15 +364,18 @@ class InputLayer(Layer):
                 "name": self._name}
 
 
-def Input(shape: Any = None, batch_shape: Any = None, name: str | None = None, dtype: Any = None, sparse: bool = False,
-          tensor: Any = None) -> Tensor:
-    """The tensor that a model begins with: of `shape` behind the batch, of `batch_shape`, or `tensor` itself.
+def Input(shape: Any = None, batch_size: int | None = None, name: str | None = None, dtype: Any = None, sparse: bool = False,
+          tensor: Any = None, batch_shape: Any = None) -> Tensor:
+    """The tensor that a model begins with: of `batch_size` rows (None: of any number) of `shape`, of `batch_shape`, or
+    `tensor` itself.
 
-    InvalidArgumentError where none of them is given.
+    InvalidArgumentError where none of them is given, and where `batch_size` is and `shape` is not.
     """
     if tensor is None and shape is None and batch_shape is None:
         raise errors.InvalidArgumentError("Input: neither shape nor batch_shape is given; pass the shape without the batch, "
                                           "such as shape=(784,)")
-    whole = batch_shape if batch_shape is not None else (None, *(shape or ()))
+    if batch_size is not None and shape is None:
+        raise errors.InvalidArgumentError(f"Input: batch_size is {batch_size} but there is no shape; give the shape of a row")
+    whole = batch_shape if batch_shape is not None else (batch_size, *(shape or ()))
     made: Tensor = InputLayer(batch_input_shape=whole, name=name, dtype=dtype, sparse=sparse, input_tensor=tensor).output
     return made

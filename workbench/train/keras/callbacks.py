@@ -115,7 +115,12 @@ class History(Callback):
 
 
 class ProgbarLogger(Callback):
-    """Prints a line for each epoch: its number, and what it measured."""
+    """Prints a line for each epoch: its number, and what it measured; `count_mode` "samples" or "steps" says what it counts."""
+
+    def __init__(self, count_mode: str = "samples") -> None:
+        if count_mode not in ("samples", "steps"):
+            raise errors.InvalidArgumentError(f"ProgbarLogger: Unknown `count_mode`: {count_mode!r}; use 'samples' or 'steps'")
+        self._counted = count_mode
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         """Print its number."""
@@ -123,7 +128,7 @@ class ProgbarLogger(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Print what it measured."""
-        count = self.params.get("samples") or self.params.get("steps")
+        count = self.params.get(self._counted) or self.params.get("samples") or self.params.get("steps")
         print(" - ".join([f"{count}/{count}", *(f"{name}: {(logs or {})[name]:.4f}" for name in self.params["metrics"]
                                               if name in (logs or {}))]))
 
