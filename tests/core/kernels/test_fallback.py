@@ -79,6 +79,22 @@ def test_after_the_last_library_the_reference_serves(select: Any, monkeypatch: p
     assert said(caplog) == ["first failed at sinh: no rows; another kernel serves it from here on"]
 
 
+@pytest.mark.parametrize(("gave", "words"), [
+    ("a kernel", "its selector gave a str, which is neither a Choice nor None"),
+    (Choice("first", (), (None,), print), "its choice has 0 inputs and 1 outputs but there are 1 and 1"),
+    (Choice("first", (None,), (), print), "its choice has 1 inputs and 0 outputs but there are 1 and 1"),
+    (Choice("first", ("nchw",), (None,), print),
+     "its choice has the layouts ('nchw',) -> (None,), of which one is not a Layout"),
+    (Choice("first", (None,), (None,), None), "its choice has make=None, scratch=0, inplace={}"),
+    (Choice("first", (None,), (None,), len, -8), f"its choice has make={len!r}, scratch=-8, inplace={{}}"),
+    (Choice("first", (None,), (None,), len, 2.5), f"its choice has make={len!r}, scratch=2.5, inplace={{}}"),
+    (Choice("first", (None,), (None,), len, 0, {0: 3}), f"its choice has make={len!r}, scratch=0, inplace={{0: 3}}")])
+def test_a_selector_that_gives_what_no_plan_can_use_is_left_out(gave: Any, words: str, monkeypatch: pytest.MonkeyPatch,
+                                                                caplog: pytest.LogCaptureFixture) -> None:
+    assert results(offered(monkeypatch, ("first", lambda *arguments: gave), ("second", doubling))) == [2.0, 3.0]
+    assert said(caplog) == [f"first failed at sinh: {words}; another kernel serves it from here on"]
+
+
 def test_an_update_that_a_selector_refuses_by_raising_is_done_all_the_same(monkeypatch: pytest.MonkeyPatch,
                                                                            caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setitem(selectors, ("matmul_update", "CPU"), [("first", raising)])

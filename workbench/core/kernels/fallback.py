@@ -11,7 +11,7 @@ from workbench.core.graph.fitting import agreeing
 from workbench.core.graph.opdef import registry
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Select, Spec
-from workbench.errors import InternalError
+from workbench.errors import InternalError, InvalidArgumentError
 
 __all__ = ["Refer", "announce", "ask", "referring", "rescued"]
 
@@ -32,18 +32,39 @@ def announce(library: str, op: str, error: Exception) -> None:
 
 def ask(library: str, select: Select, op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec],
         outputs: Sequence[Spec], free: Sequence[bool]) -> Choice | None:
-    """What `select` chooses; None where it declines or raises. A choice whose kernel cannot be made gets the reference.
+    """What `select` chooses; None where it declines, raises, or gives what no plan can use. A choice whose kernel cannot be
+    made gets the reference.
 
     Where the reference cannot stand in, because an argument lies in a private format, the error of `make` is raised.
     """
     try:
-        choice = select(attributes, inputs, outputs, free)
+        choice = _checked(select(attributes, inputs, outputs, free), len(inputs), len(outputs))
     except Exception as error:      # whatever is wrong in a library: the operation can be computed without it
         announce(library, op, error)
         return None
     if choice is None or op not in registry or any(layout is not None for layout in (*choice.inputs, *choice.outputs)):
         return choice
     return _made_anyhow(op, choice, attributes, len(inputs))
+
+
+def _checked(choice: Any, inputs: int, outputs: int) -> Choice | None:
+    """What a selector gave for so many inputs and outputs; InvalidArgumentError for what no plan can use."""
+    if choice is None:
+        return None
+    if not isinstance(choice, Choice):
+        raise InvalidArgumentError(f"its selector gave a {type(choice).__name__}, which is neither a Choice nor None")
+    given = len(choice.inputs), len(choice.outputs)
+    if given != (inputs, outputs):
+        raise InvalidArgumentError(f"its choice has {given[0]} inputs and {given[1]} outputs but there are {inputs} "
+                                   f"and {outputs}")
+    if any(layout is not None and not hasattr(layout, "library") for layout in (*choice.inputs, *choice.outputs)):
+        raise InvalidArgumentError(f"its choice has the layouts {choice.inputs} -> {choice.outputs}, of which one is "
+                                   "not a Layout")
+    places = all(0 <= to < outputs and 0 <= of < inputs for to, of in choice.inplace.items())
+    if not callable(choice.make) or not isinstance(choice.scratch, int) or choice.scratch < 0 or not places:
+        raise InvalidArgumentError(f"its choice has make={choice.make!r}, scratch={choice.scratch!r}, "
+                                   f"inplace={choice.inplace!r}")
+    return choice
 
 
 def _made_anyhow(op: str, choice: Choice, attributes: Mapping[str, Any], count: int) -> Choice:
