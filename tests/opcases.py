@@ -234,6 +234,7 @@ case("range", value=lambda: np.array([1, 0.5, 0, -0.5], np.float32), call=lambda
 case("linspace", ONE, np.array(5.0), value=lambda a, b: np.array([a, (a + b) / 2, b]), attrs={"num": 3}, rtol=1e-4)
 case("fold_tiles", reals(4, 3), ints(2, 1), ints(2, 3), value=lambda d, m, s: d[:2] + d[2:])
 case("axis_at", ints(-1)[0], ints(3)[0], value=lambda a, r: np.int32(2))
+case("axis_at", ints(-1, 0, 2), ints(3)[0], value=lambda a, r: np.int32([2, 0, 2]))
 case("tile", A, ints(2, 3), value=lambda x, m: np.block([[x, x, x], [x, x, x]]))
 _PADS = ints([1, 0], [2, 1])
 case("pad", A, _PADS, value=lambda x, p: np.vstack([np.zeros(6), np.hstack([0 * x[:, :2], x, 0 * x[:, :1]])]))

@@ -121,6 +121,8 @@ def _by_terms(where: str, types: str, names: Sequence[str], dtypes: Sequence[DTy
     binding: dict[str, tuple[DType, str]] = {}
     for term, dtype, name in zip(left, dtypes, names):
         _bind_type(where, term, dtype, name, binding, attrs)
+    if not dtypes and any(term[0].isupper() for term in right[:outputs]):
+        raise errors.InvalidArgumentError(f"{where}: its list of inputs is empty, but they tell the dtype; pass at least one")
     return [_type(term, binding, attrs) for term in right[:outputs]]
 
 

@@ -259,11 +259,15 @@ def _split_shapes(inputs, attrs):
 
 def _sizes(dim, parts):
     """The lengths of the pieces of an axis of length `dim` (None = unknown)."""
+    if isinstance(parts, int) and parts < 1:
+        raise errors.InvalidArgumentError(f"split: num_or_size_splits is {parts}; use 1 part or more")
     if isinstance(parts, int):
         if dim is not None and dim % parts:
             raise errors.ShapeError(f"split: the number of parts should evenly divide the axis, but it has {dim} elements for "
                                     f"{parts} parts; choose a divisor or give the sizes")
         return [None if dim is None else dim // parts] * parts
+    if parts.count(-1) > 1 or min(parts, default=0) < -1:
+        raise errors.InvalidArgumentError(f"split: the sizes are {list(parts)}; one of them may be -1, others are 0 or more")
     rest = sum(p for p in parts if p >= 0)
     if dim is not None and (rest != dim if -1 not in parts else rest > dim):
         raise errors.ShapeError(f"split: the axis has {dim} elements but the sizes {list(parts)} add up to {rest}; "

@@ -9,12 +9,13 @@ from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 
-@op("axis[] rank[] -> []", types="int32 int32 -> int32", differentiable=False)
+@op("axis[...] rank[] -> [...]", types="int32 int32 -> int32", differentiable=False)
 def axis_at(axis, rank):
-    """`axis` counted from the front; ShapeError where a tensor of `rank` has no such axis."""
-    if not -rank <= axis < rank:
-        raise errors.ShapeError(f"axis: {axis} is outside a tensor of rank {rank}; use {-rank} … {rank - 1}")
-    return np.asarray(axis % rank, np.int32)
+    """`axis`, one or several, counted from the front; ShapeError where a tensor of `rank` has no such axis."""
+    wrong = (axis < -rank) | (axis >= rank)
+    if wrong.any():
+        raise errors.ShapeError(f"axis: {axis[wrong].flat[0]} is outside a tensor of rank {rank}; use {-rank} … {rank - 1}")
+    return np.asarray(axis % np.maximum(rank, 1), np.int32)
 
 
 def _transposed(inputs, attrs):

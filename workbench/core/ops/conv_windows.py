@@ -1,6 +1,9 @@
 """The arithmetic of windows over images, which convolution and pooling share: sizes, views, and sums over them."""
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
+
 import numpy as np
 
 from workbench import errors
@@ -11,31 +14,36 @@ from workbench.core.graph.shape import Shape, as_shape
 
 
 def window(where, name, value, data_format):
-    """(height, width) from one number, a pair, or TensorFlow's list of four."""
-    if isinstance(value, int):
-        return value, value
-    value = tuple(int(v) for v in value)
-    if len(value) == 4:
-        batch, channels = value[0], value[1 if data_format == "NCHW" else 3]
+    """(height, width), both above 0, from one number, a pair, or TensorFlow's list of four."""
+    try:
+        found = tuple(map(operator.index, value)) if isinstance(value, Iterable) else (operator.index(value),) * 2
+    except TypeError:
+        found = ()
+    if len(found) == 4:
+        batch, channels = found[0], found[1 if data_format == "NCHW" else 3]
         if (batch, channels) != (1, 1):
-            raise errors.UnimplementedError(f"{where}: {name} is {list(value)} for {data_format}; batch and channels "
+            raise errors.UnimplementedError(f"{where}: {name} is {list(found)} for {data_format}; batch and channels "
                                             "must be 1")
-        return value[2:] if data_format == "NCHW" else value[1:3]
-    if len(value) != 2:
-        raise errors.InvalidArgumentError(f"{where}: {name} is {list(value)}; give one number, (height, width) or a "
-                                          "list of four")
-    return value
+        found = found[2:] if data_format == "NCHW" else found[1:3]
+    if len(found) != 2 or min(found) < 1:
+        raise errors.InvalidArgumentError(f"{where}: {name} is {value!r}; give one number above 0, (height, width) or a list "
+                                          "of four")
+    return found
 
 
 def _padding(where, value, data_format):
     if isinstance(value, str) and value.upper() in ("SAME", "VALID"):
         return value.upper()
-    if not isinstance(value, str) and len(value) == 4:
-        value = value[2:] if data_format == "NCHW" else value[1:3]
-    if not isinstance(value, str) and len(value) == 2:
-        return tuple((int(a), int(b)) for a, b in value)
-    raise errors.InvalidArgumentError(f"{where}: padding is {value!r}; use 'SAME', 'VALID' or "
-                                      "((top, bottom), (left, right))")
+    try:
+        pairs = [(operator.index(a), operator.index(b)) for a, b in value]
+    except (TypeError, ValueError):
+        pairs = []
+    if len(pairs) == 4:
+        pairs = pairs[2:] if data_format == "NCHW" else pairs[1:3]
+    if len(pairs) != 2 or min(map(min, pairs)) < 0:
+        raise errors.InvalidArgumentError(f"{where}: padding is {value!r}; use 'SAME', 'VALID' or ((top, bottom), (left, "
+                                          "right)) of 0 or more")
+    return tuple(pairs)
 
 
 def _format(where, data_format):

@@ -99,6 +99,9 @@ def _strided(inputs, attrs):
     dims, vectors = inputs[0].shape.sizes, [_known(t) for t in inputs[1:]]
     if dims is None or None in vectors:
         return [Shape(None)]
+    if 0 in vectors[2]:
+        raise errors.InvalidArgumentError("strided_slice: strides[i] must be non-zero; go by 1 or more, or by -1 or "
+                                          "less")
     masks = _masks(attrs)
     key = strided_key(*vectors, *masks)
     used = sum(k is not None and k is not Ellipsis for k in key)

@@ -204,8 +204,8 @@ def _(node, dy):
 
 def _over_any(kind, x, axes, keepdims, name):
     """Over as many axes as there turn out to be: they are moved behind the others, where they count as one."""
-    rank, shape, given = ops.rank(x), ops.shape(x), ops.reshape(axes, [-1])
-    places = ops.where(ops.less(given, 0), given + rank, given)
+    rank, shape = ops.rank(x), ops.shape(x)
+    places = ops.axis_at(ops.reshape(axes, [-1]), rank)
     gone = ops.greater(ops.unsorted_segment_sum(ops.ones_like(places), places, rank), 0)
     kept, each = ops.logical_not(gone), ops.range(rank)
     moved = ops.transpose(x, ops.concat([ops.boolean_mask(each, kept), ops.boolean_mask(each, gone)], 0))

@@ -243,6 +243,8 @@ def _(dynamic_stitch, indices, data, name=None):
 
 def _top(inputs, attrs):
     dims = inputs[0].shape.sizes
+    if attrs["k"] < 0:
+        raise errors.InvalidArgumentError(f"top_k: k is {attrs['k']}; Need k >= 0")
     if dims is None:
         return [Shape(None)] * 2
     if not dims or (dims[-1] is not None and dims[-1] < attrs["k"]):
@@ -308,7 +310,7 @@ def _check(where, indices, dims):
         at = np.argwhere(bad)[0].tolist()
         place = ",".join(map(str, at))
         raise errors.InvalidArgumentError(f"{where}: Invalid indices: flat indices[{place}, :] = {indices[tuple(at)].tolist()} "
-                                          f"does not index into param (shape: {list(dims)}); stay inside")
+                                          f"does not index into param (shape: {[int(d) for d in dims]}); stay inside")
 
 
 def _gathered_nd(inputs, attrs):
