@@ -75,6 +75,14 @@ def test_normal_and_truncated() -> None:
     assert normal.dtype == cut.dtype == np.float32
 
 
+def test_multinomial_draws_no_class_whose_logit_is_not_finite() -> None:
+    rows = np.float32([[np.nan, 0, 1], [np.inf, -np.inf, 0], [0, np.nan, np.nan]])
+    drawn = evaluate([ops.multinomial(rows, 200, seed=2)])[0]
+    assert [sorted(set(row)) for row in drawn.tolist()] == [[1, 2], [2], [0]]
+    with pytest.raises(errors.InvalidArgumentError, match=r"multinomial: row 1 of logits \(shape \[2, 2\]\) has no finite"):
+        evaluate([ops.multinomial([[0.0, 0.0], [np.nan, np.inf]], 3)])
+
+
 def test_multinomial_follows_the_logits() -> None:
     drawn = ops.multinomial(np.log([[0.7, 0.2, 0.1], [0.01, 0.01, 0.98]]).astype(np.float32), 4000, seed=2)
     value = evaluate([drawn])[0]

@@ -153,9 +153,17 @@ def _(truncated_normal, shape, mean=0.0, stddev=1.0, dtype="float32", seed=None,
 @op("logits[n,c] -> ?", name="multinomial", types="T:float -> int64", **DRAWN,
     differentiable=False, shape=lambda inputs, attrs: [Shape([inputs[0].shape[0], attrs["num_samples"]])])
 def multinomial_(context, logits, *, num_samples, seed=0, seed2=0):
-    """`num_samples` classes for each row, drawn with probability softmax(logits)."""
+    """`num_samples` classes for each row, drawn with probability softmax(logits); one whose logit is not finite never comes.
+
+    InvalidArgumentError for a row without a finite one.
+    """
     generator = _generator(context, seed, seed2)
-    weights = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True).astype(np.float64))
+    finite = np.isfinite(logits)
+    if not finite.any(1).all():
+        raise errors.InvalidArgumentError(f"multinomial: row {int(np.argmin(finite.any(1)))} of logits (shape "
+                                          f"{list(logits.shape)}) has no finite number; look for what makes it so")
+    exact = np.where(finite, logits, -np.inf).astype(np.float64)
+    weights = np.exp(exact - exact.max(1, keepdims=True, initial=-np.inf))
     bounds = np.cumsum(weights, 1)
     points = generator.random((len(logits), num_samples)) * bounds[:, -1:]
     points = np.minimum(points, np.nextafter(bounds[:, -1:], 0))      # rounding must not reach a class beyond the last
