@@ -1,6 +1,7 @@
 """Operation definitions: reading signatures, inferring shapes and dtypes, the registry's errors."""
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import workbench as wb
 from workbench import errors
 from workbench.core.graph import dtype as types
 from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Graph
 from workbench.core.graph.opdef import REQUIRED, OpDef, op, registry
 from workbench.core.graph.rules import infer_dtypes, infer_shapes
 from workbench.core.graph.shape import Shape, as_shape
@@ -39,8 +41,8 @@ def test_letters_bind_and_spread() -> None:
     assert shapes("a[n,...] b[...] -> [n,...]", [7, 2, 1], [3]) == [Shape([7, 2, 3])]
     assert shapes("a[...] -> [...] []", None) == [Shape(None), Shape(())]
     assert shapes("a[2,_] -> [_,2]", [None, 9]) == [Shape([None, 2])]
-    assert shapes(lambda *, flip: "a[m,n] -> [n,m]" if flip else "a[m,n] -> [m,n]", [2, 3],
-                  flip=True) == [Shape([3, 2])]
+    turned = defined(lambda *, flip: "a[m,n] -> [n,m]" if flip else "a[m,n] -> [m,n]", inputs="a")
+    assert infer_shapes(turned, [as_shape([2, 3])], {"flip": True}) == [Shape([3, 2])]
 
 
 @pytest.mark.parametrize(("signature", "given", "text"), [
@@ -122,6 +124,9 @@ def test_unknown_and_doubled_names() -> None:
     ("x? -> ?", {"types": "T -> @dtype"}, "'@dtype' in types='T -> @dtype' is not a dtype; "),
     ("x? -> ?", {"types": "T -> U"},
      "'U' of the outputs stands for no input in types='T -> U'; give an input that letter, or name the dtype"),
+    ("x? -> ?", {"types": "T -> any"},
+     "'any' of the outputs stands for no input in types='T -> any'; give an input that letter, or name the dtype"),
+    (3, {}, "the signature is of int; write text such as 'x[a,b] -> [a]'"),
     ("x? -> ?", {"ufunc": lambda x, out=None: x * 2},
      "ufunc= is a function but only a numpy.ufunc is known to write its result and nothing else; leave it out, or pass into= a "
      "function of the inputs and outputs"),
@@ -131,6 +136,16 @@ def test_a_wrong_definition_is_refused_where_it_stands(signature: str, options: 
     with pytest.raises(errors.InvalidArgumentError) as caught:
         op(signature, name="mine", **options)(lambda x: x)
     assert str(caught.value).startswith(f"@op mine: {text}") and "mine" not in registry
+
+
+@pytest.mark.parametrize(("made", "text"), [
+    (None, "the signature is of NoneType; write text such as"), ("x[a -> [a]", "'x[a' in the signature 'x[a -> [a]' has no"),
+    ("y? -> ?", "the signature 'y? -> ?' has the inputs (y) but the function has (x)")])
+def test_a_function_that_gives_a_wrong_signature_is_refused_where_the_operation_is_built(made: Any, text: str) -> None:
+    mine = op(lambda **attrs: made, name="mine")(lambda x: x)
+    del registry["mine"]
+    with Graph().as_default() as graph, pytest.raises(errors.InvalidArgumentError, match=re.escape(f"@op mine: {text}")):
+        graph.create(mine, [ops.ones([2])], {}, "mine")
 
 
 @pytest.mark.parametrize(("option", "text"), [

@@ -109,8 +109,19 @@ class OpDef:
             return function
         return add
 
+    @property
+    def parameters(self) -> list[str]:
+        """The inputs as a signature names them, a list of them with a star."""
+        return [*self.inputs, *([f"*{self.variadic}"] if self.variadic else [])]
+
     def text(self, attrs: Mapping[str, Any]) -> str:
-        return self.signature if isinstance(self.signature, str) else self.signature(**attrs)
+        """The signature for these attributes; InvalidArgumentError where a user's function gives another."""
+        if isinstance(self.signature, str):
+            return self.signature
+        made = self.signature(**attrs)
+        if from_outside(self.signature):
+            check_signature(f"@op {self.name}", made, self.parameters)
+        return made
 
 
 def from_outside(kernel: Callable[..., Any]) -> bool:
@@ -214,9 +225,8 @@ def _read_parameters(definition: OpDef) -> None:
 
 def _check(definition: OpDef) -> None:
     """InvalidArgumentError where the rules contradict the function."""
-    where, ufunc = f"@op {definition.name}", definition.ufunc
-    parameters = [*definition.inputs, *([f"*{definition.variadic}"] if definition.variadic else [])]
-    if isinstance(definition.signature, str):
+    where, ufunc, parameters = f"@op {definition.name}", definition.ufunc, definition.parameters
+    if not callable(definition.signature):
         check_signature(where, definition.signature, parameters)
     if isinstance(definition.types, str):
         check_types(where, definition.types, parameters, definition.attrs)

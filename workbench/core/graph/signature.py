@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from workbench import errors
 from workbench.core.graph.dtype import as_dtype
@@ -45,8 +46,11 @@ def _terms(text: str) -> tuple[Pattern, ...]:
 
 # what a definition may get wrong
 
-def check_signature(where: str, text: str, parameters: Sequence[str]) -> None:
+def check_signature(where: str, text: Any, parameters: Sequence[str]) -> None:
     """InvalidArgumentError where `text` is no signature of a function with these inputs (`*values` is a list of them)."""
+    if not isinstance(text, str):
+        raise errors.InvalidArgumentError(f"{where}: the signature is of {type(text).__name__}; write text such as "
+                                          "'x[a,b] -> [a]'")
     if text.count("->") != 1:
         raise errors.InvalidArgumentError(f"{where}: the signature {text!r} has {text.count('->')} arrows; write the inputs, "
                                           "one '->' and the outputs")
@@ -84,7 +88,7 @@ def check_types(where: str, text: str, parameters: Sequence[str], attributes: Co
                                               "a capital letter, one with a kind like T:float, '@' and an attribute, int or "
                                               "any")
     bound = {term.partition(":")[0] for term in inputs or ["T"]}
-    unbound = next((t for t in outputs if t[0].isupper() and t.partition(":")[0] not in bound), None)
+    unbound = next((t for t in outputs if t == "any" or (t[0].isupper() and t.partition(":")[0] not in bound)), None)
     if unbound is not None:
         raise errors.InvalidArgumentError(f"{where}: {unbound!r} of the outputs stands for no input in types={text!r}; give an "
                                           "input that letter, or name the dtype")

@@ -369,7 +369,8 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
         made = errors.ResourceExhaustedError(f"{op.kind}: {error}{where}; make the tensor smaller, or give its machine more "
                                              f"memory{place}")
     else:
-        made = errors.InvalidArgumentError(f"{op.kind}: {error}; check the values that reach it{place}")
+        made = errors.InvalidArgumentError(f"{op.kind}: {str(error) or type(error).__name__}; check the values that reach "
+                                           f"it{place}")
     if isinstance(made, errors.Error):
         made.op = op
     made.__cause__ = error
