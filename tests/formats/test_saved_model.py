@@ -37,6 +37,19 @@ def test_a_sparse_tensor_is_found_again_by_its_three_names(graph):
     assert [found.indices, found.values, found.dense_shape] == [x.indices, x.values, x.dense_shape]
 
 
+def test_a_model_of_a_sparse_tensor_answers_as_a_function(graph, tmp_path):
+    x = tf.sparse_placeholder(tf.float32, [2, 3], name="x")
+    made = builder(tmp_path)
+    with tf.Session() as session:
+        made.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signatures.predict_signature_def(
+            {"x": x}, {"y": tf.sparse_tensor_to_dense(x) * 2.0, "again": x})})
+        made.save()
+    ask = tf.contrib.predictor.from_saved_model(str(tmp_path / "model"))
+    with ask.session:
+        found = ask({"x": tf.SparseTensorValue([[1, 2]], [4.0], [2, 3])})
+    assert found["y"].tolist() == [[0, 0, 0], [0, 0, 8]] and found["again"].indices.tolist() == [[1, 2]]
+
+
 def test_a_tensor_is_found_in_other_graphs_and_below_scopes():
     with tf.Graph().as_default(), tf.name_scope("bar"):
         told = utils.build_tensor_info(tf.placeholder(tf.float32, 1, name="x"))

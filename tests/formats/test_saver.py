@@ -238,6 +238,19 @@ def test_a_saver_is_made_of_what_another_one_said(tmp_path):
             tf.train.Saver(saver_def=tf.train.SaverDef())
 
 
+def test_what_is_collected_between_checkpoints_is_in_the_next_meta_graph(tmp_path):
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        session.run(model())
+        saver = tf.train.Saver()
+        saver.save(session, str(tmp_path / "one"))
+        graph.add_to_collection("things", graph.get_tensor_by_name("x:0"))
+        saver.save(session, str(tmp_path / "two"))
+    for name, count in (("one", 1), ("two", 2)):
+        with tf.Graph().as_default() as graph:
+            tf.train.import_meta_graph(str(tmp_path / f"{name}.meta"))
+            assert len(graph.get_collection("things")) == count
+
+
 def test_what_has_no_form_in_a_meta_graph_is_said_once_and_the_values_are_saved(tmp_path, caplog):
     with tf.Graph().as_default(), tf.Session() as session:
         order = tf.argsort(tf.get_variable("w", initializer=tf.constant([1.0, 2.0])))

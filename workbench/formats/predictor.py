@@ -9,7 +9,12 @@ from workbench.core.run.session import Session
 from workbench.formats.saved_model import load
 from workbench.train.estimators.estimator import Estimator
 from workbench.train.estimators.estimator_spec import ModeKeys
-from workbench.train.estimators.signatures import DEFAULT_KEY, get_signature_def_by_key, with_default
+from workbench.train.estimators.signatures import (
+    DEFAULT_KEY,
+    get_signature_def_by_key,
+    get_tensor_from_tensor_info,
+    with_default,
+)
 
 __all__ = ["Predictor", "from_estimator", "from_saved_model"]
 
@@ -39,7 +44,7 @@ class Predictor:
 
 
 def _of(session: Session, signature: Any) -> Predictor:
-    inputs, outputs = ({key: session.graph.as_graph_element(info.name) for key, info in part.items()}
+    inputs, outputs = ({key: get_tensor_from_tensor_info(info, session.graph) for key, info in part.items()}
                        for part in (signature.inputs, signature.outputs))
     return Predictor(session, inputs, outputs)
 

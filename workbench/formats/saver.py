@@ -59,7 +59,7 @@ class Saver(native.Saver):
             options.update({key: getattr(saver_def, key) for key in ("max_to_keep", "keep_checkpoint_every_n_hours")})
         super().__init__(var_list, *args, **options)
         self._version, self._relative, self._formless = write_version, save_relative_paths, False
-        self._meta: tuple[int, Any] | None = None      # how many operations the graph had, and its meta graph
+        self._meta: tuple[tuple[int, ...], Any] | None = None      # how large the graph was, and its meta graph
 
     @property
     def max_to_keep(self) -> int:
@@ -129,10 +129,11 @@ class Saver(native.Saver):
             _log.warning("Saver.save: no meta graph is written beside %s: %s", path, error.message)
 
     def _write_meta(self, graph: Graph, file: str) -> None:
-        """Of a graph that did not grow the same one again: who trains for days writes it often."""
-        if self._meta is None or self._meta[0] != len(graph.operations):
+        """Of a graph and collections that did not grow the same one again: who trains for days writes it often."""
+        size = len(graph.operations), *(len(graph.get_collection(key)) for key in graph.get_all_collection_keys())
+        if self._meta is None or self._meta[0] != size:
             with graph.as_default():
-                self._meta = len(graph.operations), self.export_meta_graph()
+                self._meta = size, self.export_meta_graph()
         write_message(file, self._meta[1], as_text=False)
 
     def _values(self, sess: Any) -> dict[str, Any]:

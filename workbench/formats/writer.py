@@ -83,8 +83,10 @@ class Writer:
         """Meanwhile these tensors are outputs of what was written."""
         before = self._outputs
         self._outputs = {**before, **texts}
-        yield
-        self._outputs = before
+        try:
+            yield
+        finally:
+            self._outputs = before
 
     def write(self, op: Operation) -> None:
         """The nodes of `op`: one of our own where TensorFlow has nothing like it and no stranger's was asked for."""
