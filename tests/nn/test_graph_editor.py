@@ -81,6 +81,18 @@ def test_walks_stay_within_what_they_are_told():
         ge.get_walks_union_ops([b], [b], control_inputs=True, control_ios=ge.ControlOutputs(a.graph))
 
 
+def test_what_lies_within_a_boundary_is_reached_both_ways(graph):
+    a, b, c, d = chain()
+    with tf.control_dependencies([b]):
+        late = tf.no_op("late")
+    known = ge.ControlOutputs(graph)
+    assert set(ge.get_ops_ios(b.op)) == {a.op, c.op} and set(ge.get_ops_ios([b.op], control_ios=known)) == {a.op, c.op, late}
+    assert ge.get_within_boundary_ops(graph, b.op, [c.op]) == [a.op, b.op, c.op]
+    assert ge.get_within_boundary_ops(graph, [b.op], c.op, inclusive=False, control_ios=known) == [a.op, b.op, late]
+    with pytest.raises(ValueError, match="Boundary is intersecting with the seeds"):
+        ge.get_within_boundary_ops(graph, [d.op], [d.op])
+
+
 # -- views
 
 def test_a_view_has_what_enters_and_leaves_and_can_be_remapped(graph):

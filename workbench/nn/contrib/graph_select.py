@@ -10,8 +10,8 @@ from workbench.core.graph.graph import Graph, Operation, Tensor
 
 __all__ = ["ControlOutputs", "compute_boundary_ts", "filter_ops", "filter_ops_from_regex", "filter_ts", "filter_ts_from_regex",
            "get_backward_walk_ops", "get_consuming_ops", "get_forward_walk_ops", "get_generating_ops", "get_name_scope_ops",
-           "get_tensors", "get_unique_graph", "get_walks_intersection_ops", "get_walks_union_ops", "make_list_of_op",
-           "make_list_of_t", "select_ops", "select_ops_and_ts", "select_ts"]
+           "get_ops_ios", "get_tensors", "get_unique_graph", "get_walks_intersection_ops", "get_walks_union_ops",
+           "get_within_boundary_ops", "make_list_of_op", "make_list_of_t", "select_ops", "select_ops_and_ts", "select_ts"]
 
 
 # lists
@@ -185,6 +185,40 @@ class ControlOutputs:
         return self._found.get(op, ())
 
 
+def _control_edges(control_inputs: bool, control_outputs: Any, control_ios: Any) -> tuple[bool, Any]:
+    """(whether to follow control edges back, what tells them ahead): `control_ios` stands for both."""
+    if control_ios is None:
+        return control_inputs, control_outputs
+    if control_inputs or control_outputs is not None:
+        raise errors.InvalidArgumentError("graph_editor: control_ios should be None, as control_inputs or control_outputs is "
+                                          "set; pass one of them")
+    return True, control_ios
+
+
+def get_ops_ios(ops: Any, control_inputs: bool = False, control_outputs: ControlOutputs | None = None,
+                control_ios: ControlOutputs | None = None) -> list[Operation]:
+    """The neighbours of operations: what makes what they read, and what reads what they make."""
+    before, after = _control_edges(control_inputs, control_outputs, control_ios)
+    found: dict[Operation, None] = {}
+    for op in make_list_of_op(ops):
+        found |= dict.fromkeys([*(t.op for t in op.inputs), *(reader for t in op.outputs for reader in t.consumers()),
+                                *(after.get(op) if after is not None else ()), *(op.controls if before else ())])
+    return list(found)
+
+
+def get_within_boundary_ops(ops: Any, seed_ops: Any, boundary_ops: Any = (), inclusive: bool = True,
+                            control_inputs: bool = False, control_outputs: ControlOutputs | None = None,
+                            control_ios: ControlOutputs | None = None) -> list[Operation]:
+    """Those of `ops` that are reached from `seed_ops`, from neighbour to neighbour, without crossing `boundary_ops`; with these
+    where `inclusive`. ValueError (InvalidArgumentError) where a seed is in the boundary."""
+    before, after = _control_edges(control_inputs, control_outputs, control_ios)
+    seeds, border = make_list_of_op(seed_ops, allow_graph=False), set(make_list_of_op(boundary_ops))
+    if not border.isdisjoint(seeds):
+        raise errors.InvalidArgumentError("graph_editor: Boundary is intersecting with the seeds.; begin within it")
+    found = set(_walk(seeds, True, None, lambda op: () if op in border else get_ops_ios(op, before, after)))
+    return [op for op in make_list_of_op(ops) if op in found and (inclusive or op not in border)]
+
+
 def _seeds(given: Any, of_tensors: Callable[[Any], list[Operation]]) -> list[Operation]:
     several = list(given) if isinstance(given, Iterable) and not isinstance(given, Tensor) else [given]
     tensors = bool(several) and isinstance(several[0], Tensor)
@@ -234,11 +268,9 @@ def get_backward_walk_ops(seed_ops: Any, inclusive: bool = True, within_ops: Any
 
 def _walks(forward: Any, backward: Any, forward_inclusive: bool, backward_inclusive: bool, within_ops: Any,
            control_inputs: bool, control_outputs: Any, control_ios: Any) -> tuple[list[Operation], list[Operation]]:
-    if control_ios is not None and (control_inputs or control_outputs is not None):
-        raise errors.InvalidArgumentError("graph_editor: control_ios should be None, as control_inputs or control_outputs is "
-                                          "set; pass one of them")
-    return (get_forward_walk_ops(forward, forward_inclusive, within_ops, (), control_outputs or control_ios),
-            get_backward_walk_ops(backward, backward_inclusive, within_ops, (), control_inputs or control_ios is not None))
+    before, after = _control_edges(control_inputs, control_outputs, control_ios)
+    return (get_forward_walk_ops(forward, forward_inclusive, within_ops, (), after),
+            get_backward_walk_ops(backward, backward_inclusive, within_ops, (), before))
 
 
 def get_walks_intersection_ops(forward_seed_ops: Any, backward_seed_ops: Any, forward_inclusive: bool = True,
