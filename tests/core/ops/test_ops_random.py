@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
@@ -81,6 +82,29 @@ def test_multinomial_draws_no_class_whose_logit_is_not_finite() -> None:
     assert [sorted(set(row)) for row in drawn.tolist()] == [[1, 2], [2], [0]]
     with pytest.raises(errors.InvalidArgumentError, match=r"multinomial: row 1 of logits \(shape \[2, 2\]\) has no finite"):
         evaluate([ops.multinomial([[0.0, 0.0], [np.nan, np.inf]], 3)])
+
+
+@pytest.mark.parametrize(("mean", "deviation", "low", "high"), [
+    (0.0, 1.0, -2.0, 2.0), (1.0, 2.0, -np.inf, 0.0), (0.0, 1.0, 7.0, 9.0), (5.0, 0.5, -3.0, 2.0), (0.0, 3.0, -0.5, np.inf)])
+def test_a_normal_distribution_between_bounds(mean: float, deviation: float, low: float, high: float) -> None:
+    drawn = ops.parameterized_truncated_normal([20000], mean, deviation, low, high, seed=3)
+    value = evaluate([drawn])[0]
+    law = stats.truncnorm((low - mean) / deviation, (high - mean) / deviation, mean, deviation)
+    assert drawn.shape == [20000] and value.dtype == np.float32 and low <= value.min() and value.max() <= high
+    assert stats.kstest(value.astype(np.float64), law.cdf).statistic < 0.012
+    again = ops.parameterized_truncated_normal([20000], mean, deviation, low, high, seed=3)
+    np.testing.assert_array_equal(evaluate([again])[0], value)
+
+
+def test_rows_between_bounds_of_their_own() -> None:
+    shape, means = ops.placeholder("int32", [2]), ops.placeholder("float64", [2])
+    drawn = ops.parameterized_truncated_normal(shape, means, 1.0, [-1.0, 99.0], 101.0, dtype="float64", seed=1)
+    value = evaluate([drawn], {shape: [2, 3000], means: [0, 100]})[0]
+    assert value.dtype == np.float64 and value.shape == (2, 3000)
+    assert value[0].min() >= -1 and 0.2 < value[0].mean() < 0.35 and value[1].min() >= 99 and abs(value[1].mean() - 100) < 0.05
+    for wrong in ({"stddevs": 0.0}, {"minvals": 2.0}, {"stddevs": [1.0, -1.0]}):
+        with pytest.raises(errors.InvalidArgumentError, match="Invalid parameters: stddevs must be above 0"):
+            evaluate([ops.parameterized_truncated_normal([2, 2], **wrong)])
 
 
 def test_multinomial_follows_the_logits() -> None:

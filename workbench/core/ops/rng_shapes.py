@@ -1,11 +1,14 @@
 """Random numbers of other distributions: gamma and Poisson; samplers of classes by given and by observed counts."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.rng import DRAWN, _dims, _generator
@@ -49,6 +52,35 @@ def random_poisson(lam, shape, dtype="float32", seed=None, name=None):
     wanted = as_dtype(dtype)
     lam = convert(lam, None if hasattr(lam, "op") else wanted if wanted.is_floating else "float32")
     return ops.cast(ops.draw_poisson(_dims(shape), lam, seed=first, seed2=second), wanted, name=name)
+
+
+@composed
+def parameterized_truncated_normal(shape, means=0.0, stddevs=1.0, minvals=-2.0, maxvals=2.0, dtype="float32", seed=None,
+                                   name=None):
+    """Floats of `shape` from the normal distribution of `means` and `stddevs`, between `minvals` and `maxvals`; these may be
+    infinite. All four are scalars, or vectors with a number for each row of `shape`.
+
+    InvalidArgumentError in the step where a deviation is not above 0, or a bound not above the other. Source: the inverse of
+    the distribution function, in double precision and on the lower tail, where differences of probabilities keep their digits.
+    """
+    wanted, graph = as_dtype(dtype), get_default_graph()
+    with graph.name_scope(name or "parameterized_truncated_normal"):
+        dims = _dims(shape)
+        rest = ops.ones([ops.maximum(ops.size(dims) - 1, 0)], "int32")
+
+        def double(given):
+            value = ops.cast(convert(given, None if hasattr(given, "op") else wanted), "float64")
+            return value if value.shape.rank == 0 else ops.reshape(value, ops.concat([[-1], rest], 0))
+        mean, deviation, low, high = map(double, (means, stddevs, minvals, maxvals))
+        there = ops.Assert(ops.reduce_all(ops.logical_and(deviation > 0.0, low < high)), [
+            "parameterized_truncated_normal: Invalid parameters: stddevs must be above 0 and maxvals above minvals"])
+        with graph.control_dependencies([there]):
+            first, last = (low - mean) / deviation, (high - mean) / deviation
+        side = ops.where(first > 0.0, -ops.ones_like(first), ops.ones_like(first))
+        start, end = (0.5 * ops.erfc(-math.sqrt(0.5) * side * bound) for bound in (first, last))
+        unit = ops.random_uniform(dims, dtype="float64", seed=seed)
+        found = mean + deviation * side * ops.ndtri(start + unit * (end - start))
+        return ops.cast(ops.minimum(ops.maximum(found, low), high), wanted)
 
 
 def _counts(inputs, attrs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 import workbench.tf1 as tf
+from workbench.core.graph.build import ops as _ops
 from workbench.nn.partitions import PartitionedVariable as _PartitionedVariable
 from workbench.tf1.missing import Namespace
 from workbench.tf1.python import inner as _inner
@@ -30,6 +31,7 @@ variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
 rnn = Namespace(**_NETWORKS, rnn_cell_impl=tf.nn.rnn_cell)
 data_flow_ops = gen_data_flow_ops = Namespace(**_ALL, Barrier=_barriers.Barrier, StagingArea=_staging.StagingArea)
+random_ops = Namespace(**_ALL, parameterized_truncated_normal=_ops.parameterized_truncated_normal)
 lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup)})
 image_ops = image_ops_impl = gen_image_ops = tf.image
 metrics = metrics_impl = tf.metrics
