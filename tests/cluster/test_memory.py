@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,8 +33,14 @@ def short_of_memory(pid: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_AS, before)
 
 
-def test_a_server_without_memory_fails_the_step_and_nothing_else(doomed):
-    """What a plan needs, what only the step knows, a tensor that comes: each is told, the cluster and its variables live on."""
+def told(tensor: str, where: str = SERVER) -> str:
+    return (f"^{tensor}: its {4 * LARGE} bytes do not fit into the memory of {where}; make the tensor smaller, or give "
+            "its machine more memory")
+
+
+@pytest.mark.parametrize("unix", [True, False], ids=["shared memory", "sockets"])
+def test_a_server_without_memory_fails_the_step_and_nothing_else(doomed, unix):
+    """What a plan needs, what only the step knows, a tensor or a feed that comes: each is told, task and links live on."""
     rows, small = wb.placeholder("int32", []), wb.placeholder_with_default(np.float32([1]), [None])
     with wb.device(SERVER):
         kept = wb.Variable(np.zeros(3, np.float32), name="kept")
@@ -44,13 +51,17 @@ def test_a_server_without_memory_fails_the_step_and_nothing_else(doomed):
         sent = wb.tile(small, [rows], name="sent")
     with wb.device(SERVER):
         came = wb.reduce_sum(sent)
-    with Cluster(doomed, 1, 1) as cluster, wb.Session(cluster) as session:
+        fed = wb.placeholder("float32", [None], name="fed")
+        total = wb.reduce_sum(fed)
+    with Cluster(doomed, 1, 1, unix=unix) as cluster, wb.Session(cluster) as session:
         def after(steps: int) -> None:
             np.testing.assert_array_equal(session.run(counted), np.float32([1, 2, 3]) * steps)
 
         session.run(kept.initializer)
         assert session.run(came, {rows: 2}) == 2 and session.run(wb.size(made), {rows: 2}) == 2
+        assert session.run(total, {fed: [1, 2]}) == 3
         after(1)
+        connected = cluster.status()[SERVER]["inbound"], cluster.pids
         with short_of_memory(cluster.pids[SERVER]):
             with pytest.raises(errors.ResourceExhaustedError, match=rf"table/\S+ of {4 * LARGE} bytes.* bytes are needed but "
                                f"the system of {SERVER}/device:CPU:0 has no such memory; make batches or variables smaller"):
@@ -60,9 +71,28 @@ def test_a_server_without_memory_fails_the_step_and_nothing_else(doomed):
                                rf"{SERVER}/device:CPU:0; make the tensor smaller, or give its machine more memory\n.*'made'"):
                 session.run(wb.size(made), {rows: LARGE})
             after(3)
-            with pytest.raises(errors.AbortedError, match="lost its connection to"):      # what came could not be taken in
+            with pytest.raises(errors.ResourceExhaustedError, match=told("sent:0")):
                 session.run(came, {rows: LARGE})
             after(4)
+            with pytest.raises(errors.ResourceExhaustedError, match=told("fed:0")):
+                session.run(total, {fed: np.ones(LARGE, np.float32)})
+            after(5)
         session.run(table.initializer)
-        assert session.run(came, {rows: LARGE}) == LARGE
-        after(5)
+        assert session.run(came, {rows: LARGE}) == session.run(total, {fed: np.ones(LARGE, np.float32)}) == LARGE
+        after(6)
+        assert connected == (cluster.status()[SERVER]["inbound"], cluster.pids)
+
+
+def test_a_program_without_memory_for_what_it_fetches_goes_on(doomed):
+    rows = wb.placeholder("int32", [])
+    with wb.device(SERVER):
+        made, count = wb.fill([rows], 2.0, name="made"), wb.Variable(0, name="count")
+        counted = count.assign_add(1)
+    with Cluster(doomed, 1, 1, unix=False) as cluster, wb.Session(cluster) as session:
+        session.run(count.initializer)
+        assert session.run([made, counted], {rows: 2})[1] == 1
+        with short_of_memory(os.getpid()):
+            with pytest.raises(errors.ResourceExhaustedError, match=told("made:0", "the process that fetches it")):
+                session.run([made, counted], {rows: LARGE})
+            assert session.run(counted) == 3                   # the step itself was done
+        assert len(session.run(made, {rows: LARGE})) == LARGE and session.run(counted) == 4

@@ -9,7 +9,7 @@ from workbench.cluster.link.connection import Connection
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import HEADER, Frame, parse_header
 
-__all__ = ["SESSION", "Told", "Wire"]
+__all__ = ["SESSION", "Told", "Wire", "full"]
 
 SESSION = 7
 
@@ -19,6 +19,11 @@ def _frame(message: m.Message, step: int, epoch: int) -> Frame:
     header = parse_header(raw)
     body = raw[HEADER.size:]
     return Frame(header, body[:header.meta], bytearray(body[header.meta:]) if header.data else None)
+
+
+def full(nbytes: int) -> Any:
+    """In place of `BufferPool.take`: there is no memory."""
+    raise MemoryError(nbytes)
 
 
 class Told:

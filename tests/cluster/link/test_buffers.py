@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from workbench.cluster.link import buffers
 from workbench.cluster.link.buffers import BufferPool, class_of
 
 
@@ -69,3 +70,22 @@ def test_what_is_let_go_goes_back_to_the_machine():
     large.clear()
     pool.clear()
     assert not any(map(mapped, places)) and len(between) == 8
+
+
+def test_what_is_idle_makes_room_for_what_comes(monkeypatch):
+    """A machine that is full of buffers nobody looks at has memory for another one; it is short when all are in use."""
+    pool, made = BufferPool(), buffers._made
+
+    def short(size: int) -> np.ndarray:
+        if sum(len(buffer) for same in pool._buffers.values() for buffer in same) + size > 4 << 20:
+            raise MemoryError(size)
+        return made(size)
+    monkeypatch.setattr(buffers, "_made", short)
+    held = pool.take(1 << 20)
+    for power in (20, 21):
+        pool.take(1 << power)
+    assert len(pool.take(3 << 20)) == 3 << 20
+    held[:] = 1
+    with pytest.raises(MemoryError):
+        pool.take(4 << 20)
+    assert len(pool.take(1 << 20)) == 1 << 20

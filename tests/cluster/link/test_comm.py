@@ -18,6 +18,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import comm as comm_module
 from workbench.cluster.link.comm import CommConnection
 from workbench.cluster.wire import messages as m
+from workbench.cluster.wire.frames import Dropped
 
 pytestmark = pytest.mark.cluster
 
@@ -144,3 +145,27 @@ def test_a_handler_that_fails_ends_the_connection(frame, kind):
 
     asyncio.run(scene())
     assert [type(error) for error in closed] == [kind]
+
+
+def test_tokens_without_a_value_and_payloads_without_memory_arrive(monkeypatch):
+    class Full:
+        def __new__(cls, *args: Any) -> Any:
+            raise MemoryError
+    came: list[Any] = []
+
+    async def scene(message: m.Message) -> None:
+        connection = CommConnection("peer", SESSION, OneFrame(b"".join(m.encode(message, SESSION))), asyncio.get_running_loop())
+        arrived = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        connection.start(lambda connection, frame: (came.append(m.decode(frame)), loop.call_soon_threadsafe(arrived.set)),
+                         lambda connection, error: None)
+        await asyncio.wait_for(arrived.wait(), 60)
+        connection.close()
+        await connection.ended()
+        connection.join(60)
+
+    asyncio.run(scene(m.Tensor("k", True, None)))
+    monkeypatch.setattr(comm_module, "bytearray", Full, raising=False)
+    asyncio.run(scene(m.RunStep("h", (), 0, {"x": np.ones(3)})))
+    assert came[0] == m.Tensor("k", True, None) and len(came[1].feeds["x"]) == 24
+    assert type(came[1].feeds["x"]) is Dropped

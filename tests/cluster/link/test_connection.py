@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cluster.wires import Told
+from tests.cluster.wires import Told, full
 from tests.eventually import eventually
 from tests.interrupts import every_interrupt
 from workbench import errors
@@ -23,6 +24,7 @@ from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import SocketConnection, release_receiver
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire import messages as m
+from workbench.cluster.wire.frames import Dropped
 from workbench.core.trace import Journal
 
 SESSION = 7
@@ -247,3 +249,49 @@ def test_frames_of_some_rows_share_the_thread_of_a_group(monkeypatch):
     pair.end()
     group.close()
     group.join(60)
+
+
+def large() -> bytes:
+    return b"".join(map(bytes, m.encode(m.Tensor("key", False, np.ones(1 << 20, np.uint8)), SESSION, 1, 3)))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_there_is_no_memory_for_is_told_at_once_and_read_to_its_end(grouped, monkeypatch):
+    """The frames behind it arrive; that bytes come is a sign of life."""
+    monkeypatch.setattr(connections, "_CALM_MILLISECONDS", 1)
+    pair, group = Pair(), ReceiverGroup("test") if grouped else None
+    monkeypatch.setattr(pair.connection._pool, "take", full)
+    pair.start(group)
+    for turn, cut in enumerate((700_000, 40 + 8 + 3)):
+        frame = large()
+        pair.other.sendall(frame[:cut])
+        eventually(lambda turn=turn: len(pair.frames) == 2 * turn + 1)
+        assert type(pair.frames[-1].value) is Dropped and len(pair.frames[-1].value) == 1 << 20
+        before = pair.connection.pieces
+        pair.other.sendall(frame[cut:] + raw(m.StatusRequest(True)))
+        eventually(lambda turn=turn: len(pair.frames) == 2 * turn + 2)
+        assert pair.frames[-1] == m.StatusRequest(True) and pair.connection.pieces > before
+    assert pair.closed == []
+    pair.end()
+    if group is not None:
+        group.close()
+        group.join(60)
+
+
+@pytest.mark.parametrize("announced, sent, told", [
+    (1 << 37, 40 + 8 + 3, "key: uint8 of shape .1048576. takes 1048576 bytes but 137438953472 were sent"),
+    ((1 << 38) + 1, 40, "data is 274877906945 bytes, at most 274877906944 are allowed"),
+    (1 << 20, 500_000, "frame: ended [0-9]{6} bytes too early; the sender stopped in the middle")],
+    ids=["not what the shape says", "beyond the bound", "never sent"])
+def test_what_is_announced_and_cannot_be_right_is_damage_without_memory_too(announced, sent, told, monkeypatch):
+    pair, frame = Pair(), bytearray(large())
+    monkeypatch.setattr(pair.connection._pool, "take", full)
+    frame[32:40] = announced.to_bytes(8, "little")
+    pair.start()
+    pair.other.sendall(frame[:sent])
+    if announced == 1 << 20:
+        pair.other.close()
+    pair.connection.join(60)
+    damage, = pair.closed
+    assert isinstance(damage, errors.DataLossError) and re.search(told, damage.message)
+    pair.end()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cluster.wires import full
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.link import outbox
@@ -131,3 +132,18 @@ def test_what_the_collector_sends_in_the_middle_of_a_frame_waits():
     assert other.recv(100) == b"head middle tail goodbye "
     other.close()
     link.close()
+
+
+def test_what_there_is_no_memory_to_copy_is_waited_for(monkeypatch):
+    """The link lives; the memory may be written when the call returns, as always."""
+    scene, array = Link(), np.arange(1 << 21, dtype=np.float32)
+    monkeypatch.setattr(scene.pool, "take", full)
+    sent: list[bytes] = []
+    posting = threading.Thread(target=lambda: (sent.append(scene.post(array)), array.fill(0)), daemon=True)
+    posting.start()
+    eventually(lambda: scene.waiting() > 0)
+    assert posting.is_alive()
+    came = scene.read(40 + 8 + 3 + array.nbytes)
+    posting.join(60)
+    assert sent == [came] and not array.any() and scene.ends == []
+    scene.end()

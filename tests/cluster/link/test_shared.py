@@ -1,6 +1,8 @@
 """Large tensors in memory that both ends of a link see: the same bytes, given back when nobody looks, nothing left behind."""
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import socket
 import subprocess
@@ -19,7 +21,7 @@ from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import SocketConnection
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire import messages
-from workbench.cluster.wire.frames import SHARED, TENSOR, Frame, decode_tensor, encode_tensor, parse_header
+from workbench.cluster.wire.frames import SHARED, TENSOR, Dropped, Frame, decode_tensor, encode_tensor, parse_header
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory is lent on Linux")
 SESSION, LARGE = 7, shared.FROM
@@ -46,7 +48,9 @@ class Link:
             self.receiver.start(self._arrived, lambda link, error: self.ends.append(error), self.group)
 
     def _arrived(self, connection: Any, frame: Frame) -> None:
-        self.kinds.append("mmap" if frame.header.data >= LARGE and frame.header.kind == TENSOR and _is_lent(frame) else "own")
+        if type(frame.data) is not Dropped:
+            lent = frame.header.data >= LARGE and frame.header.kind == TENSOR and _is_lent(frame)
+            self.kinds.append("mmap" if lent else "own")
         self.came.append(decode_tensor(frame)[1])
 
     def post(self, value: np.ndarray) -> None:
@@ -178,6 +182,35 @@ def test_one_connection_lends_in_both_directions_also_several_arrays_in_a_frame_
     came.clear()
     del chief, task, one, fetches
     eventually(lambda: descriptors() == before)
+
+
+def test_memory_that_there_is_no_room_to_map_is_given_back_and_mapped_when_there_is(link, monkeypatch):
+    value = numbers(1)[0]
+    with monkeypatch.context() as full:
+        full.setattr(shared._Rented, "mapped", lambda rented: None)
+        for turn in range(4):
+            link.post(value)
+            eventually(lambda turn=turn: len(link.came) == turn + 1)
+    assert [(type(one), len(one)) for one in link.came] == [(Dropped, value.nbytes)] * 4
+    assert len(link.sender._sender._lender._memory) <= 2
+    link.came.clear()
+    for turn in range(4):
+        link.post(value + turn)
+        eventually(lambda turn=turn: len(link.came) == turn + 1)
+    assert all(np.array_equal(value + turn, one) for turn, one in enumerate(link.came)) and link.ends == []
+
+
+@pytest.mark.parametrize("number, there", [(errno.ENOMEM, True), (errno.EACCES, False)])
+def test_only_want_of_room_is_no_damage(monkeypatch, number, there):
+    def refuse(*args: int) -> None:
+        raise OSError(number, os.strerror(number))
+    memory = shared._Memory(100)
+    rented = shared._Rented(memory.descriptor, 100)
+    with monkeypatch.context() as system, contextlib.nullcontext() if there else pytest.raises(
+            errors.DataLossError, match=r"100 bytes of shared memory cannot be mapped .*Permission denied"):
+        system.setattr(shared.mmap, "mmap", refuse)
+        assert rented.mapped() is None
+    assert rented.mapped() is not None
 
 
 def test_what_a_forked_child_may_read_is_not_lent_again(link):

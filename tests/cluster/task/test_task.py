@@ -12,6 +12,7 @@ from workbench import errors
 from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
+from workbench.cluster.wire.frames import HEADER, Dropped, Frame, parse_header
 from workbench.core.names import join_key
 from workbench.core.trace import Span
 
@@ -70,6 +71,10 @@ class Scripted:
     def tell(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
         send(join_key(step, "x:0", HERE, THERE), np.ones(2), False)
         done([])
+
+    def takes(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        rendezvous.receive(join_key(step, "x:0", THERE, HERE),
+                           lambda value, dead: done(value if isinstance(value, errors.Error) else [value]))
 
     def abort(self, step: int, error: errors.Error) -> None:
         """Steps end by themselves."""
@@ -216,6 +221,28 @@ def test_a_peer_cannot_fill_the_memory_with_steps_that_never_begin(monkeypatch):
         wire.arrive(tensor(step), step)
         scene.run("answer", step)
     assert scene.task.facts()["early"] == 0 and [type(x) for x in scene.answers(4)] == [m.Done]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_tensor_that_does_not_fit_into_memory_fails_its_step_alone(early):
+    """Also where it comes before the step; the link and the next step know nothing of it."""
+    scene, wire = Scene(), Wire(THERE)
+    scene.task.add_inbound(wire)
+
+    def arrives(step: int) -> None:
+        head, data = m.encode(tensor(step, 100_000), SESSION, 1, step)
+        scene.task.on_tensor(wire, Frame(parse_header(head), head[HEADER.size:], Dropped(len(data)) if step == 1 else data))
+    for step in (1, 2):
+        for what in (arrives, lambda step: scene.run("takes", step))[::1 if early else -1]:
+            what(step)
+    failed, = scene.answers(1)
+    assert (failed.error, failed.message, failed.peer, failed.over) == (
+        "ResourceExhaustedError", f"x:0: its 100000 bytes do not fit into the memory of {HERE}; make the tensor "
+        "smaller, or give its machine more memory", "", True)
+    done, = scene.answers(2)
+    assert len(done.fetches[0]) == 100_000 and not wire.closed
+    assert [message for _, message in scene.chief.sent if type(message) is m.LinkLost] == []
+    assert scene.task.facts()["tables"] == scene.task.facts()["early"] == 0
 
 
 def test_a_broken_link_is_reported_also_when_no_step_runs():

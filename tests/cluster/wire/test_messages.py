@@ -11,7 +11,7 @@ import pytest
 
 from workbench import errors
 from workbench.cluster.wire import messages as m
-from workbench.cluster.wire.frames import DTYPES, HEADER, MAGIC, Frame, Header, parse_header
+from workbench.cluster.wire.frames import DTYPES, HEADER, MAGIC, Dropped, Frame, Header, largest_dropped, parse_header
 from workbench.core.trace import Span
 
 SPAN = Span("op", "dense/MatMul", "/job:ps/task:0", "/job:ps/task:0/device:CPU:0", 1, 0.5, 0.75, 3, "k", 12, "MatMul")
@@ -73,6 +73,27 @@ def test_strings_and_foreign_byte_order_survive():
 def test_dead_and_valueless_tokens():
     assert m.decode(frame_of(m.Tensor("k|ä", True, None))) == m.Tensor("k|ä", True, None)
     assert m.decode(frame_of(m.Tensor("k", False, None))) == m.Tensor("k", False, None)
+
+
+@pytest.mark.parametrize("array", [np.ones([3, 2], np.float32), np.array([b"a", b"bcd"], object)], ids=["numbers", "strings"])
+def test_arrays_of_a_payload_that_was_dropped_are_known_by_their_sizes(array):
+    def decoded(message):
+        frame = frame_of(message)
+        return m.decode(frame._replace(data=Dropped(frame.header.data)))
+    size = 24 if array.dtype == np.float32 else 12
+    assert decoded(m.Tensor("k", False, array)).value.nbytes == size
+    feeds = decoded(m.RunStep("h", (), 0, {"small": np.ones(1), "large": array})).feeds
+    assert [(type(fed), fed.nbytes) for fed in feeds.values()] == [(Dropped, 8), (Dropped, size)]
+    assert largest_dropped(feeds.values()) == (1, feeds["large"]) and largest_dropped([array, None]) is None
+
+
+def test_strings_that_do_not_fit_into_memory_are_dropped(monkeypatch):
+    """As objects they take several times the bytes that came."""
+    def full(*args):
+        raise MemoryError
+    frame = frame_of(m.Tensor("k", False, np.array([b"a", b"bcd"], object)))
+    monkeypatch.setattr(np, "empty", full)
+    assert m.decode(frame).value.nbytes == 12
 
 
 def test_objects_do_not_travel():

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from workbench import errors
 from workbench.cluster.chief import relays
+from workbench.cluster.wire.frames import largest_dropped
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import Memory, type_of
@@ -57,7 +58,8 @@ class ClusterBackend:
         targets = {task_of(p.device): sorted({task_of(op.attrs["target"]) for op in p.program.graph.operations
                                               if op.kind == "send"} - {task_of(p.device)}) for p in parts}
         runner = _Runner(self.cluster, name, [(task_of(p.device), p.feeds, p.fetches) for p in parts], fetches,
-                         [(p.device, programs[task_of(p.device)]) for p in parts])
+                         [(p.device, programs[task_of(p.device)]) for p in parts],
+                         {position: t.name for p in parts for position, t in zip(p.fetches, p.program.fetches)})
         self._registered.add(runner)      # first: tasks that did register must forget it when another refuses
         if programs:
             self.cluster.register_all(name, programs, targets, told=told, relays=relays.choose(parts))
@@ -77,8 +79,9 @@ class _Runner:
     nbytes = 0      # the tasks hold the values
 
     def __init__(self, cluster: Tasks, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int,
-                 programs: list[tuple[str, bytes]]) -> None:
+                 programs: list[tuple[str, bytes]], names: dict[int, str]) -> None:
         self._cluster, self._handle, self._routes, self._fetches, self._programs = cluster, handle, routes, fetches, programs
+        self._names = names
         self.release = weakref.finalize(self, cluster.unregister, (handle,))
         """What a session no longer keeps, tasks need not keep either; calling it again does nothing."""
         self.release.atexit = False
@@ -95,10 +98,13 @@ class _Runner:
         answers = self._cluster.run_step(self._handle, feeds_by_task=sent, timed=traced, deadline=deadline)
         results: list[Any] = [None] * self._fetches
         for task, _, positions in self._routes:
-            for position, value in zip(positions, answers.get(task, ())):
+            answer = answers.get(task, [])
+            if (dropped := largest_dropped(answer)) is not None:
+                place, fetch = dropped
+                raise fetch.error(self._names[positions[place]], "the process that fetches it")
+            for position, value in zip(positions, answer):
                 results[position] = value
         return results
-
 
     def compiled(self) -> list[tuple[str, Plan]]:
         """Compiled here for who asks; each task compiled its own, with the libraries of its machine."""

@@ -316,7 +316,7 @@ class Cluster:
     def run_step(self, handle: str, step: int | None = None,
                  feeds_by_task: Mapping[str, Mapping[str, Any]] | None = None,
                  deadline: float | None = None, timed: bool = False) -> dict[str, list[Any]]:
-        """Run the registered partitions of `handle` once on all their tasks; returns the fetches by task.
+        """Run what is registered as `handle` once; returns the fetches by task, `Dropped` those that do not fit into memory.
 
         Thread-safe; several steps may be in flight. `timed` steps are recorded operation by operation. Ctrl-C ends the
         step on every task and is raised again. Raises what a kernel raised, AbortedError when a task was lost meanwhile,

@@ -30,7 +30,7 @@ class BufferPool:
         self._look_at = idle_limit           # from so many bytes on, idle buffers are looked for
 
     def take(self, nbytes: int) -> np.ndarray[Any, Any]:
-        """A writable uint8 array of exactly `nbytes`, its content undefined."""
+        """A writable uint8 array of exactly `nbytes`, its content undefined. MemoryError when there is no room."""
         size = class_of(nbytes)
         with self._lock:
             same = self._buffers.setdefault(size, [])
@@ -40,7 +40,11 @@ class BufferPool:
                     return same[-1][:nbytes]
             if self._nbytes + size > self._look_at:
                 self._trim(size)
-            fresh = _made(size)
+            try:
+                fresh = _made(size)
+            except MemoryError:
+                self._trim(self._idle_limit)          # what nobody uses makes room
+                fresh = _made(size)
             self._buffers[size].append(fresh)
             self._nbytes += size
             return fresh[:nbytes]

@@ -14,7 +14,7 @@ from workbench.cluster.link.connection import CloseHandler, Connection, FrameHan
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.link.leader import release_receiver
 from workbench.cluster.link.outbox import LIMIT
-from workbench.cluster.wire.frames import HEADER, Frame, Header, parse_header
+from workbench.cluster.wire.frames import HEADER, Dropped, Frame, Header, parse_header
 
 __all__ = ["CommConnection"]
 
@@ -84,8 +84,7 @@ class CommConnection(Connection):
                 self._check(header, len(raw))
                 self.pieces += 1
                 self._call(self._was_read, len(raw))
-                body = bytearray(raw[HEADER.size:])
-                self._on_frame(self, Frame(header, bytes(body[:header.meta]), body[header.meta:]))
+                self._on_frame(self, Frame(header, raw[HEADER.size:HEADER.size + header.meta], _payload(raw, header)))
             except errors.DataLossError as damage:
                 logger.error("workbench: dropped the connection from %s: %s", self.peer, damage)
                 error = damage
@@ -141,3 +140,12 @@ class CommConnection(Connection):
     def join(self, timeout: float) -> None:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
+
+
+def _payload(raw: bytes, header: Header) -> Any:
+    if not header.data:
+        return None
+    try:
+        return bytearray(memoryview(raw)[HEADER.size + header.meta:])
+    except MemoryError:
+        return Dropped(header.data)

@@ -16,7 +16,7 @@ from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.link.leader import Leadership, receiving, release_receiver
 from workbench.cluster.link.sender import PIECE, Sender
 from workbench.cluster.link.shared import Lender, Tenant, lends
-from workbench.cluster.wire.frames import HEADER, SHARED, Frame, Header, parse_header
+from workbench.cluster.wire.frames import HEADER, SHARED, Dropped, Frame, Header, parse_header
 
 __all__ = ["Connection", "SocketConnection", "release_receiver"]
 
@@ -109,6 +109,7 @@ class SocketConnection(Connection):
         self._group: ReceiverGroup | None = None
         self._started = self._large = False
         self._wanted = _SCRATCH // 2         # room for what comes next
+        self._dropping = 0                   # bytes to come that nobody keeps
         self._over = threading.Event()
 
     # life
@@ -278,7 +279,7 @@ class SocketConnection(Connection):
 
     def _calm(self) -> bool:
         """Did nothing come for so long that a thread of our own is a waste?"""
-        if self._group is None or self._poll is None or self.closed or self._begin != self._end:
+        if self._group is None or self._poll is None or self.closed or self._begin != self._end or self._dropping:
             return False
         return not self._poll.poll(_CALM_MILLISECONDS)
 
@@ -297,14 +298,28 @@ class SocketConnection(Connection):
         return self._reader.recv_into(view, 0, flags)                   # type: ignore[union-attr]
 
     def _read_frame(self) -> Frame | None:
+        self._drop()
         if not self._fill(HEADER.size):
             return None
         header = parse_header(self._scratch, self._begin)
         self._check(header)
         self._begin += HEADER.size
         meta = self._take(header.meta)
+        if type(meta) is Dropped:
+            raise errors.DataLossError(f"frame: a body of {header.meta} bytes does not fit into memory; "
+                                       "the stream is damaged or the program too large")
         data = self._take(header.data) if header.data else None
         return Frame(header, meta, data)
+
+    def _drop(self) -> None:
+        """Read to its end what there was no memory for."""
+        while self._dropping:
+            if not self._fill(1):
+                raise errors.DataLossError(f"frame: ended {self._dropping} bytes too early; the sender stopped in the middle")
+            part = min(self._dropping, self._end - self._begin)
+            self._begin += part
+            self._dropping -= part
+            self.pieces += 1
 
     def _make_room(self, wanted: int) -> None:
         if self._begin == self._end:
@@ -334,7 +349,8 @@ class SocketConnection(Connection):
         return True
 
     def _take(self, nbytes: int) -> Any:
-        """The next `nbytes` in memory of their own: a bytearray when small, a pooled array when large."""
+        """The next `nbytes` in memory of their own: a bytearray when small, a pooled array when large, `Dropped` when there
+        is no such memory. Then they are read before the next frame: whoever gets this one may refuse what it announced."""
         if nbytes <= _SCRATCH // 2:
             if not self._fill(nbytes):
                 raise errors.DataLossError(f"frame: ended after 0 of {nbytes} bytes; the sender stopped in the "
@@ -344,8 +360,8 @@ class SocketConnection(Connection):
         try:
             buffer = self._pool.take(nbytes)
         except MemoryError:
-            raise errors.DataLossError(f"frame: {nbytes} bytes do not fit into memory; "
-                                       "the stream is damaged or the tensor too large") from None
+            self._dropping = nbytes
+            return Dropped(nbytes)
         view = memoryview(buffer)                        # type: ignore[arg-type]
         have = min(self._end - self._begin, nbytes)
         view[:have] = self._view[self._begin:self._begin + have]

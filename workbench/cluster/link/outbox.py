@@ -36,13 +36,17 @@ class Outbox:
              owner: Any = None) -> None:
         """Send what `at_once()` sends now and leave the buffers that it returns, as `keep` makes them, to the thread.
 
-        While others wait the whole `frame` does, too. `owner` is referred to until all is sent.
+        While others wait the whole `frame` does, too. `owner` is referred to until all is sent. Where there is no memory for
+        what `keep` makes, this returns when all is sent.
         """
         with self._changed:
             left = frame if self._frames else at_once()
             if not left or self._over:
                 return
-            kept = [keep(buffer) for buffer in left]
+            try:
+                kept: Sequence[Any] = [keep(buffer) for buffer in left]
+            except MemoryError:
+                kept = left
             self._frames.append((kept, owner))
             self.nbytes += sum(map(len, kept))
             if self._thread is None:
@@ -50,6 +54,10 @@ class Outbox:
                 self._thread.start()
             else:
                 self._changed.notify_all()
+        if kept is left:
+            release_receiver()                                 # the peer may be blocked on us
+            with self._changed:
+                self._changed.wait_for(lambda: all(one is not kept for one, _ in self._frames))
 
     def _run(self) -> None:
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import mmap
 import os
 import socket
@@ -21,7 +22,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.cluster.link.buffers import class_of
-from workbench.cluster.wire.frames import HEADER, MAGIC, MAX_META, SHARED, VERSION, Frame, Header, parse_header
+from workbench.cluster.wire.frames import HEADER, MAGIC, MAX_META, SHARED, VERSION, Dropped, Frame, Header, parse_header
 
 __all__ = ["FROM", "Carrying", "Lender", "Tenant", "lends"]
 
@@ -151,12 +152,32 @@ def _pipe() -> tuple[Descriptor, Descriptor]:
     return Descriptor(reads), Descriptor(writes)
 
 
+class _Rented:
+    """Memory of a lender: a file until there is room to map it."""
+
+    def __init__(self, file: Descriptor, size: int) -> None:
+        self._file, self.size = file, size
+        self._map: mmap.mmap | None = None
+
+    def mapped(self) -> mmap.mmap | None:
+        """The memory; None when there is no room for it now. DataLossError for what cannot be mapped at all."""
+        if self._map is None:
+            try:
+                self._map = mmap.mmap(self._file.number, self.size)
+                del self._file
+            except OSError as problem:
+                if problem.errno != errno.ENOMEM:
+                    raise errors.DataLossError(f"frame: {self.size} bytes of shared memory cannot be mapped ({problem}); the "
+                                               "stream is damaged") from problem
+        return self._map
+
+
 class Tenant:
     """The receiving end: reads the socket, with the descriptors that come, and gives memory back that nobody refers to."""
 
     def __init__(self) -> None:
         self._descriptors: deque[int] = deque()
-        self._maps: dict[int, mmap.mmap] = {}
+        self._memory: dict[int, _Rented] = {}
         self._back: Descriptor | None = None
 
     def receive(self, sock: socket.socket, view: memoryview, flags: int = 0) -> int:
@@ -168,40 +189,39 @@ class Tenant:
         return got
 
     def frame(self, frame: Frame) -> Frame:
-        """The frame that one of kind SHARED stands for; its data are the memory itself."""
+        """The frame that one of kind SHARED stands for; its data are the memory itself, or `Dropped` when there is no room."""
         header, meta, _ = frame
         if len(meta) < _PLACE.size:
             raise errors.DataLossError(f"frame: shared memory is described by {len(meta)} bytes, at least {_PLACE.size} are "
                                        "needed; the stream is damaged")
         new, kind, flags, number, size, nbytes = _PLACE.unpack_from(meta)
         if new:
-            self._maps[number] = self._map(size)
-        memory = self._maps.get(number)
-        if memory is None or self._back is None or nbytes > len(memory):
+            self._memory[number] = self._rented(size)
+        memory = self._memory.get(number)
+        if memory is None or self._back is None or nbytes > memory.size:
             raise errors.DataLossError(f"frame: {nbytes} bytes in shared memory {number}, which has "
-                                       f"{len(memory) if memory else 'never come'}; the stream is damaged")
-        data = np.frombuffer(memory, np.uint8, nbytes)
-        weakref.finalize(data, _give_back, self._back, number, _forks[0]).atexit = False
+                                       f"{memory.size if memory else 'never come'}; the stream is damaged")
+        data: Any = Dropped(nbytes)
+        if (mapped := memory.mapped()) is not None:
+            data = np.frombuffer(mapped, np.uint8, nbytes)
+            weakref.finalize(data, _give_back, self._back, number, _forks[0]).atexit = False
+        else:
+            _give_back(self._back, number, _forks[0])
         rest = meta[_PLACE.size:]
         return Frame(Header(kind, flags, header.session, header.epoch, len(rest), header.step, nbytes), rest, data)
 
-    def _map(self, size: int) -> mmap.mmap:
+    def _rented(self, size: int) -> _Rented:
         if len(self._descriptors) < 2:
             raise errors.DataLossError("frame: new shared memory came without its descriptors; the stream is damaged")
-        memory, self._back = Descriptor(self._descriptors.popleft()), Descriptor(self._descriptors.popleft())
-        try:
-            have = os.fstat(memory.number).st_size
-            if have != size:
-                raise errors.DataLossError(f"frame: shared memory has {have} bytes, {size} were announced; the stream is "
-                                           "damaged")
-            return mmap.mmap(memory.number, size)
-        except OSError as problem:
-            raise errors.DataLossError(f"frame: {size} bytes of shared memory cannot be mapped ({problem}); the stream is "
-                                       "damaged, or memory is short: make tensors smaller") from problem
+        file, self._back = Descriptor(self._descriptors.popleft()), Descriptor(self._descriptors.popleft())
+        have = os.fstat(file.number).st_size
+        if have != size:
+            raise errors.DataLossError(f"frame: shared memory has {have} bytes, {size} were announced; the stream is damaged")
+        return _Rented(file, size)
 
     def close(self) -> None:
         """Nothing more comes; memory that somebody still refers to stays for them."""
-        self._maps.clear()
+        self._memory.clear()
         while self._descriptors:
             os.close(self._descriptors.popleft())
 

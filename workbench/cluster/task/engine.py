@@ -14,6 +14,7 @@ from workbench import errors
 from workbench.cluster.link.leader import release_receiver
 from workbench.cluster.task.engines import OPERATIONS, SPANS, Send, TaskContext
 from workbench.cluster.task.weight import is_light
+from workbench.cluster.wire.frames import largest_dropped
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import type_of
 from workbench.core.graph.serial import load
@@ -75,9 +76,13 @@ class GraphEngine:
             done(errors.NotFoundError(f"{self.context.task}: program {handle!r} was never registered here; the chief "
                                       "registers before it runs"))
             return
+        values = [feeds[str(i)] for i in range(len(feeds))]
+        if (dropped := largest_dropped(values)) is not None:
+            place, feed = dropped
+            done(feed.error(prepared.plan.program.feeds[place].name, self.context.task))
+            return
         if self._cleared != self.container.cleared:
             self._bind_anew()
-        values = [feeds[str(i)] for i in range(len(feeds))]
         send = functools.partial(self._send, send)
         tried = self._begin_try(of, step)
         if not prepared.light:

@@ -36,6 +36,8 @@ class Engine(Protocol):
         """Start a step; `done` is called once with the fetches or an error, from any thread, now or later, when
         the last kernel of the step has returned, also after `abort`. `of` says what it is a try of, if it may be tried again.
 
+        A feed for which there was no memory is `Dropped`: the step ends with its error.
+
         From `trace` SPANS on, what the step does goes to the journal; the task itself records steps and sends.
 
         Runs on the thread that receives from the chief: call `release_receiver()` before anything long, or hand over.

@@ -22,7 +22,7 @@ from workbench.cluster.task.links import Links
 from workbench.cluster.task.relays import Relays
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
-from workbench.cluster.wire.frames import TENSOR, Frame, decode_tensor, encode_tensor
+from workbench.cluster.wire.frames import TENSOR, Dropped, Frame, decode_tensor, encode_tensor
 from workbench.core.names import split_key, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
@@ -269,6 +269,8 @@ class Task:
             return
         (key, value, dead), step = decode_tensor(frame), header.step
         nbytes = header.meta + header.data
+        if type(value) is Dropped:                             # whoever waits for it, now or later, gets the error
+            value, nbytes = value.error(split_key(key).tensor, self.name), header.meta
         table = self.steps.table(step, connection.peer, nbytes) if header.epoch == self._epoch else None
         if table is None:
             return                                             # late: its step is over

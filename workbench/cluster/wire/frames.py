@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, NoReturn
 
 import ml_dtypes
@@ -11,9 +12,8 @@ import numpy as np
 from workbench import errors
 
 __all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "MAX_PROGRAM", "PROGRAM", "SHARED", "TENSOR",
-           "VERSION",
-           "Frame", "Header", "array_from", "decode_tensor", "describe", "encode_tensor", "padding", "parse_header",
-           "renumbered"]
+           "VERSION", "Dropped", "Frame", "Header", "array_from", "decode_tensor", "describe", "encode_tensor",
+           "largest_dropped", "padding", "parse_header", "renumbered"]
 
 MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
@@ -56,12 +56,35 @@ class Header(NamedTuple):
     data: int
 
 
+class Dropped:
+    """In place of a received payload of `nbytes` bytes, and of each array in it: there was no memory for them."""
+
+    __slots__ = ("nbytes",)
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def error(self, tensor: str, where: str) -> errors.ResourceExhaustedError:
+        """What ends the step that needs `tensor` in the process of `where`."""
+        return errors.ResourceExhaustedError(f"{tensor}: its {self.nbytes} bytes do not fit into the memory of {where}; make "
+                                             "the tensor smaller, or give its machine more memory")
+
+
 class Frame(NamedTuple):
-    """One received message before decoding: header, msgpack body, raw payload (None when there is none)."""
+    """One received message before decoding: header, msgpack body, raw payload (None when there is none, or `Dropped`)."""
 
     header: Header
     meta: Any
     data: Any
+
+
+def largest_dropped(values: Iterable[Any]) -> tuple[int, Dropped] | None:
+    """The largest that was dropped of the arrays of one payload, after its place among them; None when they were kept."""
+    return max(((place, value) for place, value in enumerate(values) if type(value) is Dropped),
+               key=lambda found: found[1].nbytes, default=None)
 
 
 def parse_header(buffer: Any, offset: int = 0) -> Header:
@@ -136,12 +159,17 @@ def _pack_strings(array: np.ndarray[Any, Any], where: str) -> bytes:
 
 
 def array_from(name: str, shape: tuple[int, ...], nbytes: int, data: Any, offset: int, where: str) -> Any:
-    """The array stored in `data` at `offset`; it shares that memory. DataLossError when the counts disagree."""
+    """The array stored in `data` at `offset`; it shares that memory. `Dropped` when `data` is, or strings do not fit into
+    memory. DataLossError when the counts disagree."""
     if math.prod(max(dim, 1) for dim in shape) > MAX_DATA:      # one dimension of 0 would hide any others from the counts
         raise errors.DataLossError(f"{where}: shape {list(shape)} has more elements than the {MAX_DATA} bytes that may "
                                    "travel; the stream is damaged")
     if name == "string":
-        return _unpack_strings(shape, memoryview(b"" if data is None else data)[offset:offset + nbytes], where)
+        try:
+            return Dropped(nbytes) if type(data) is Dropped else _unpack_strings(
+                shape, memoryview(b"" if data is None else data)[offset:offset + nbytes], where)
+        except MemoryError:
+            return Dropped(nbytes)
     dtype = DTYPES.get(name)
     if dtype is None:
         raise errors.DataLossError(f"{where}: dtype is {name!r}, expected one of {', '.join(DTYPES)}, string; "
@@ -151,7 +179,7 @@ def array_from(name: str, shape: tuple[int, ...], nbytes: int, data: Any, offset
         raise errors.DataLossError(f"{where}: {name} of shape {list(shape)} takes {wanted} bytes but {nbytes} were "
                                    "sent; "
                                    "the stream is damaged")
-    return np.ndarray(shape, dtype, data, offset)
+    return Dropped(nbytes) if type(data) is Dropped else np.ndarray(shape, dtype, data, offset)
 
 
 def _unpack_strings(shape: tuple[int, ...], data: memoryview, where: str) -> np.ndarray[Any, Any]:

@@ -11,7 +11,7 @@ from workbench import errors
 __all__ = ["LocalRendezvous", "Receiver", "Rendezvous"]
 
 Receiver = Callable[[Any, bool], None]
-"""Called once with (value, dead); `value` is an `errors.Error` when the step was aborted instead."""
+"""Called once with (value, dead); `value` is an `errors.Error` when the step was aborted instead, or that was sent."""
 
 
 class Rendezvous(ABC):
