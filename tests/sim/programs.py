@@ -1,7 +1,7 @@
 """What simulated tasks compute: pull and push as replicas do, synchronous rounds with tokens, reading and restoring."""
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -58,12 +58,13 @@ def push(engine: SimEngine, course: Course) -> Steps:
 
 
 def _clock(engine: SimEngine, course: Course, worker: str) -> Await:
-    def end() -> None:
-        if worker in engine.c._guests and engine.c._inside[worker] == 1:      # said first: others may begin at once
-            engine.log("retired", engine.session, worker)
-        engine.c.end(worker)
-    course.ends.append(end)
-    return take(lambda done, fail: engine.c.wait(worker, SLACK, done))
+    def on_end(end: Callable[[], None]) -> None:
+        def over() -> None:
+            if worker in engine.c._guests and engine.c._inside[worker] == 1:      # said first: others may begin at once
+                engine.log("retired", engine.session, worker)
+            end()
+        course.ends.append(over)
+    return take(lambda done, fail: engine.c.wait(worker, SLACK, done, on_end))
 
 
 def lead(engine: SimEngine, course: Course) -> Steps:

@@ -150,7 +150,7 @@ def unheld_pushes(patch: Patch) -> None:
 def no_bound(patch: Patch) -> None:
     """A replica goes further ahead than is allowed."""
     wait = Clocks.wait
-    patch(Clocks, "wait", lambda self, worker, staleness, done: wait(self, worker, staleness + 2, done))
+    patch(Clocks, "wait", lambda self, worker, staleness, *rest: wait(self, worker, staleness + 2, *rest))
 
 
 def forgotten_positions(patch: Patch) -> None:
@@ -165,7 +165,7 @@ def forgotten_elements(patch: Patch) -> None:
 
 def guests_stay(patch: Patch) -> None:
     """Who evaluates a replica's part joins in its place, and is waited for."""
-    patch(Clocks, "end", lambda self, worker: None)
+    patch(Clocks, "_end", lambda self, worker: None)
 
 
 def mistaken_lives(patch: Patch) -> None:

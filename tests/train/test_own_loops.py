@@ -1,11 +1,15 @@
 """Replicas whose workers go from turn to turn by themselves: the same training, what is told of it, what is refused."""
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 import workbench as wb
+from tests.eventually import eventually
 from workbench import errors
+from workbench.core.state.clocks import Clocks
 from workbench.train.own_loops import own_loops
 from workbench.train.replicas import Tower, replicate
 
@@ -55,10 +59,53 @@ def test_losses_and_metrics_are_those_of_the_last_turn_in_their_own_types():
         assert session.run(tower.metrics["rows"], {turns: 1}) == 4      # the ninth batch holds what is left of the data
 
 
-@pytest.mark.parametrize("mode", ["backup", "stale", "fast"])
+def test_loops_of_bounded_staleness_wait_for_the_slowest():
+    turns, step = wb.placeholder(wb.int32, []), wb.train.get_or_create_global_step()
+    replicas = own_loops(model, wb.train.GradientDescentOptimizer(0.1), WORKERS, mode="stale", global_step=step, turns=turns,
+                         staleness=2)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(replicas.steps, {turns: 1})
+        clocks, = session.backend.container.of(Clocks).values()
+        fast = threading.Thread(target=session.run, args=(replicas.steps[0], {turns: 10}), daemon=True)
+        fast.start()
+        for slow in range(1, 4):
+            eventually(lambda slow=slow: clocks._waiting and sorted(clocks.clocks.values()) == [slow, slow + 3])
+            session.run(replicas.steps[1], {turns: 1})
+        assert fast.is_alive()
+        session.run(replicas.steps[1], {turns: 7})
+        fast.join(60)
+        assert set(clocks.clocks.values()) == {11} and session.run(step) == 22
+        replicas.finish(session)
+        session.run(replicas.steps[0], {turns: 5})             # nobody waits for anybody
+        replicas.start(session)
+        session.run(replicas.steps, {turns: 5})
+        assert set(clocks.clocks.values()) == {5} and session.run(step) == 37
+
+
+def test_a_turn_of_bounded_staleness_reads_variables_when_it_may_begin():
+    """What it read before could be older than the bound."""
+    step = wb.train.get_or_create_global_step()
+    replicas = own_loops(model, wb.train.GradientDescentOptimizer(0.1), WORKERS, mode="stale", global_step=step, staleness=2)
+    for loop in replicas.steps:
+        body = loop.attrs["body_graph"].operations
+        wait, = (op for op in body if op.kind == "clocks_wait")
+        reads = [op for op in body if op.kind == "read_variable"]
+        assert reads and all(wait in op.control_inputs for op in reads)
+
+
+@pytest.mark.parametrize("mode", ["backup", "mirror", "fast"])
 def test_modes_whose_workers_wait_for_other_steps_are_refused(mode):
     with pytest.raises(errors.InvalidArgumentError, match=f"own_loops: mode is '{mode}', whose workers wait for other"):
         own_loops(model, wb.train.GradientDescentOptimizer(0.1), WORKERS, mode=mode)
+
+
+@pytest.mark.parametrize("options, told", [({"staleness": 2}, "staleness is 2 but mode is 'async'; use mode 'stale'"),
+                                           ({"mode": "stale", "staleness": -1}, "staleness is -1; use 0 or more"),
+                                           ({"mode": "stale"}, "mode 'stale' needs global_step; pass the variable")])
+def test_a_staleness_that_does_not_fit_the_mode_is_refused(options, told):
+    with pytest.raises(errors.InvalidArgumentError, match=told):
+        own_loops(model, wb.train.GradientDescentOptimizer(0.1), WORKERS, **options)
 
 
 def test_towers_that_are_fed_and_no_workers_are_refused():
@@ -67,5 +114,5 @@ def test_towers_that_are_fed_and_no_workers_are_refused():
         return Tower(wb.reduce_sum(x * wb.get_variable("v", [2])), [x])
     with pytest.raises(errors.InvalidArgumentError, match=r"the model is to be fed .*, but nobody feeds a loop between its"):
         own_loops(fed, wb.train.GradientDescentOptimizer(0.1), WORKERS)
-    with pytest.raises(errors.InvalidArgumentError, match="own_loops: there are 0 workers; pass at least one device"):
+    with pytest.raises(errors.InvalidArgumentError, match="there are 0 workers; pass at least one device"):
         own_loops(model, wb.train.GradientDescentOptimizer(0.1), [])

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from workbench import errors
@@ -10,41 +12,53 @@ from workbench.core.graph.graph import Operation, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.nn.variables import Variable, trainable_variables
 from workbench.train.optimizers.optimizer import Optimizer
-from workbench.train.replicas import Replicas, Tower, replicate
+from workbench.train.replicas import Replicas, Tower, check_mode, check_step, replicate
+from workbench.train.staleness import Staleness
 
 __all__ = ["own_loops"]
 
 
 def own_loops(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequence[str], servers: Sequence[str] = (),
-              mode: str = "async", global_step: Variable | None = None, turns: Any = 100) -> Replicas:
+              mode: str = "async", global_step: Variable | None = None, turns: Any = 100, staleness: int = 0) -> Replicas:
     """As replicate, but a step is a loop of `turns` steps (an int32 scalar, 1 or more) beside the data of its worker.
 
     In mode "async" each worker has a loop of its own: run all `steps` of the replicas at once, and each goes at its own pace
-    until its turns are done. In mode "sync" `steps[0]` is one loop of all workers, with the bits of as many steps that are
-    run one by one. The tasks go from turn to turn by themselves, so what runs the session sends and receives as much for a
+    until its turns are done. In mode "stale" they do so, too, but none begins a turn that is more than `staleness` turns ahead
+    of the slowest worker's. In mode "sync" `steps[0]` is one loop of all workers, with the bits of as many steps that are run
+    one by one. The tasks go from turn to turn by themselves, so what runs the session sends and receives as much for a
     thousand turns as for one. It hears of losses and metrics, those of the last turn, when a run ends; pauses and
     checkpoints come between runs; what fails in a turn, a task that is lost, and Ctrl-C end the run on all tasks.
     `wb.train.run(replicas.steps, cluster, …)` runs until the global step is there, and goes on from the newest checkpoint.
 
     `model()` reads its data from a dataset; variables that nothing in it updates are read once a run. InvalidArgumentError
-    for other modes, whose workers wait for what the session runs in between, for no workers, and for towers that are fed.
+    for other modes, whose workers wait for what the session runs in between, for no workers, for towers that are fed, and for
+    a staleness that does not fit the mode.
     """
-    if mode not in ("async", "sync"):
+    if mode not in ("async", "sync", "stale"):
         raise errors.InvalidArgumentError(f"own_loops: mode is {mode!r}, whose workers wait for other steps of the session; "
-                                          "use async or sync, or replicate")
-    if not workers:
-        raise errors.InvalidArgumentError("own_loops: there are 0 workers; pass at least one device")
+                                          "use async, sync or stale, or replicate")
+    check_mode(mode, len(workers), len(servers), staleness=staleness)
+    check_step(mode, global_step)
+    bound = Staleness(workers, staleness, global_step) if mode == "stale" and global_step is not None else None
     towers: list[Tower] = []
     steps: list[Operation] = []
-    for number, group in enumerate([[worker] for worker in workers] if mode == "async" else [list(workers)]):
-        def build(group: list[str] = group) -> Replicas:
-            return replicate(model, optimizer, group, servers, mode, global_step)
+    for number, group in enumerate([list(workers)] if mode == "sync" else [[worker] for worker in workers]):
+        build = partial(replicate, model, optimizer, group, servers, "sync" if mode == "sync" else "async", global_step)
         # what asks for no device in a body asks for that of its loop
-        with get_default_graph().device(group[0] if mode == "async" else ""), get_default_graph().name_scope(f"loop_{number}"):
-            step, told = _loop(build, turns)
+        with get_default_graph().device("" if mode == "sync" else group[0]), get_default_graph().name_scope(f"loop_{number}"):
+            step, told = _loop(build if bound is None else partial(_bounded, bound, number, build), turns)
         towers += told
         steps.append(step)
-    return Replicas(mode, towers, steps, trainable_variables(), global_step)
+    made = Replicas(mode, towers, steps, trainable_variables(), global_step)
+    return made if bound is None else replace(made, begin=bound.begin, _end=bound.end, _leaves=bound.leaves)
+
+
+def _bounded(bound: Staleness, number: int, build: Callable[[], Replicas]) -> Replicas:
+    """What `build` makes for worker `number`, which begins when that may."""
+    clock = bound.wait(number)
+    with get_default_graph().control_dependencies([clock]):
+        made = build()
+    return replace(made, steps=[bound.advance(number, clock, step) for step in made.steps])
 
 
 def _loop(build: Callable[[], Replicas], turns: Any) -> tuple[Operation, list[Tower]]:

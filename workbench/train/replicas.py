@@ -14,14 +14,15 @@ from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.scopes import AUTO_REUSE, variable_scope
 from workbench.nn.variables import Variable, group, near, trainable_variables
-from workbench.train.input.queues import WorkerClocks, WorkerPushes
+from workbench.train.input.queues import WorkerPushes
 from workbench.train.mirrors import BUCKET_BYTES, Mirrors, begin_mirrors, mean_of, mean_of_all
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.sessions.coordinator import Coordinator
+from workbench.train.staleness import Staleness
 from workbench.train.stragglers import choose_backups
 from workbench.train.sync import SyncReplicasOptimizer
 
-__all__ = ["MODES", "Replicas", "Tower", "check_mode", "replicate"]
+__all__ = ["MODES", "Replicas", "Tower", "check_mode", "check_step", "replicate"]
 
 Apply = Callable[[Any, int], Operation]
 MODES = ("async", "sync", "backup", "stale", "mirror")
@@ -151,7 +152,7 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     numbers that do not fit the mode.
     """
     check_mode(mode, len(workers), len(servers), backups, staleness, bucket_bytes)
-    _check_step(mode, global_step, consistent)
+    check_step(mode, global_step, consistent)
     spread = _Spread(servers)
     if mode == "mirror":
         return _mirror(model, optimizer, list(workers), global_step, bucket_bytes)
@@ -211,7 +212,8 @@ def check_mode(mode: str, workers: int, servers: int = 0, backups: Any = 0, stal
         raise errors.InvalidArgumentError(f"replicate: {backups} of {workers} workers are backups; one must count")
 
 
-def _check_step(mode: str, global_step: Variable | None, consistent: bool) -> None:
+def check_step(mode: str, global_step: Variable | None, consistent: bool = False) -> None:
+    """InvalidArgumentError where the mode needs a global step and there is none, or is not made consistent by asking."""
     if consistent and mode not in ("async", "stale"):
         raise errors.InvalidArgumentError(f"replicate: consistent is set in mode {mode!r}, whose checkpoints are; leave it out")
     if consistent and global_step is None:
@@ -238,28 +240,17 @@ def _backup(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str]
 
 def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, global_step: Any,
            staleness: int, apply: Apply) -> Replicas:
-    graph = root_graph()
-    with near(global_step):
-        clocks = WorkerClocks("worker_clocks")
-    towers, steps, leaves, admits = [], [], [], []
+    graph, bound = root_graph(), Staleness(workers, staleness, global_step)
+    towers, steps = [], []
     for number, worker in enumerate(workers):
-        title = f"{worker}#{number}"
-        with near(global_step):
-            clock = clocks.wait(title, staleness)
-        # NOTE: the tower reads the variables after the wait, or they could be older than the bound
+        clock = bound.wait(number)
         with graph.device(spread.on(worker)), graph.name_scope(f"worker_{number}"), graph.control_dependencies([clock]):
             tower = model()
             update = apply(optimizer.compute_gradients(tower.loss), number)
-        with near(global_step), graph.control_dependencies([update]):
-            steps.append(clocks.advance(title, clock))
-        with near(global_step):
-            leaves.append(clocks.leave(title))
-            admits.append(clocks.admit(title))
+        steps.append(bound.advance(number, clock, update))
         towers.append(tower)
-    with near(global_step):
-        end = clocks.close()
-        begin = group(*admits, name="begin")
-    return Replicas("stale", towers, steps, trainable_variables(), global_step, begin=begin, _end=end, _leaves=leaves)
+    return Replicas("stale", towers, steps, trainable_variables(), global_step, begin=bound.begin, _end=bound.end,
+                    _leaves=bound.leaves)
 
 
 def _mirror(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], global_step: Variable | None,

@@ -4,13 +4,13 @@ from __future__ import annotations
 import pytest
 
 from workbench import errors
-from workbench.core.state.clocks import Clocks
+from workbench.core.state.clocks import Call, Clocks
 
 
-def begun(clocks: Clocks, worker: str, staleness: int = 1) -> list[int]:
-    """Filled when the worker may begin."""
+def begun(clocks: Clocks, worker: str, staleness: int = 1, ends: list[Call] | None = None) -> list[int]:
+    """Filled when the worker may begin; `ends` with what the end of its step calls."""
     found: list[int] = []
-    clocks.wait(worker, staleness, found.append)
+    clocks.wait(worker, staleness, found.append, [].append if ends is None else ends.append)
     return found
 
 
@@ -62,20 +62,19 @@ def test_one_that_left_joins_again_only_when_it_is_admitted():
 
 def test_who_only_looks_has_not_joined():
     """A step that waits and does not advance is over: nobody waits for the worker whose part was evaluated."""
-    clocks = Clocks("c")
-    assert begun(clocks, "a") == [0] == begun(clocks, "b", 0)
+    clocks, ends = Clocks("c"), []
+    assert begun(clocks, "a") == [0] == begun(clocks, "b", 0, ends)
     clocks.advance("a", 0)
     assert begun(clocks, "a", 0) == []
-    clocks.end("b")
+    ends.pop()()
     assert clocks.clocks == {"a": 1}
-    assert begun(clocks, "b") == [1] == begun(clocks, "b")      # somebody looks beside its first step, and is through before it
-    clocks.end("b")
+    assert begun(clocks, "b", 1, ends) == [1] == begun(clocks, "b", 1, ends)      # somebody looks beside its first step,
+    ends.pop()()                                                                  # and is through before it
     clocks.advance("b", 1)
-    clocks.end("b")
+    ends.pop()()
     assert clocks.clocks == {"a": 1, "b": 2}
-    begun(clocks, "b")
-    clocks.end("b")
-    assert clocks.clocks == {"a": 1, "b": 2}                    # it is a member, whoever looks
+    begun(clocks, "b", 1, ends)
+    assert clocks.clocks == {"a": 1, "b": 2} and not ends       # it is a member, whoever looks; a step of many turns keeps none
 
 
 def test_a_wait_that_is_taken_back_and_the_end():

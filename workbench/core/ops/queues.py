@@ -208,8 +208,7 @@ def worker_clocks(context: Context, *, shared_name: str = "", container: str = "
 @op("handle[] -> []", types="resource -> int64", **BLOCKING)
 def clocks_wait(context: Context, handle: Clocks, *, worker: str, staleness: int) -> None:
     """The clock of `worker`, once it is at most `staleness` steps ahead of the slowest one; waits for that."""
-    context.on_end(lambda: handle.end(worker))
-    context.on_cancel(handle.wait(worker, staleness, lambda clock: context.done(np.asarray(clock, np.int64))))
+    context.on_cancel(handle.wait(worker, staleness, lambda clock: context.done(np.asarray(clock, np.int64)), context.on_end))
 
 
 @op("handle[] clock[] ->", types="resource int ->", stateful=True, differentiable=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from workbench import errors
 
-__all__ = ["Clocks"]
+__all__ = ["Call", "Clocks"]
 
 Call = Callable[[], None]
 
@@ -33,21 +33,26 @@ class Clocks:
         self.clocks: dict[str, int] = {}
         self._left: set[str] = set()
         self._guests: set[str] = set()               # workers that have done no step yet
-        self._inside: Counter[str] = Counter()       # steps that have begun to wait and are not over
+        self._inside: Counter[str] = Counter()       # their steps that have begun to wait and are not over
         self._waiting: list[_Wait] = []
         self._lock = threading.Lock()
 
-    def wait(self, worker: str, staleness: int, done: Callable[[int], None]) -> Call:
-        """Call `done(the worker's own clock)` once it may begin a step; returns what takes the attempt back."""
+    def wait(self, worker: str, staleness: int, done: Callable[[int], None],
+             on_end: Callable[[Call], None] = lambda call: None) -> Call:
+        """Call `done(the worker's own clock)` once it may begin a step; returns what takes the attempt back. As long as the
+        worker has done no step, `on_end` gets what the end of this one has to call."""
         if staleness < 0:
             raise errors.InvalidArgumentError(f"clocks {self.name!r}: staleness is {staleness}; use 0 or more")
         attempt = _Wait(worker, staleness, done)
         with self._lock:
-            self._inside[worker] += 1
             if worker not in self._left and worker not in self.clocks:
                 self.clocks[worker] = min(self.clocks.values(), default=0)
                 self._guests.add(worker)
+            guest = worker in self._guests
+            self._inside[worker] += guest
             self._waiting.append(attempt)
+        if guest:
+            on_end(lambda: self._end(worker))
         self._serve()
         return lambda: self._withdraw(attempt)
 
@@ -59,8 +64,8 @@ class Clocks:
                 self.clocks[worker] = max(self.clocks[worker], clock + 1)
         self._serve()
 
-    def end(self, worker: str) -> None:
-        """A step in which the worker waited is over; without an advance it was somebody who evaluated."""
+    def _end(self, worker: str) -> None:
+        """A step that the worker began as a guest is over; without an advance it was somebody who evaluated."""
         with self._lock:
             self._inside[worker] -= 1
             if not self._inside[worker] and worker in self._guests:
