@@ -19,13 +19,13 @@ __all__ = ["Model"]
 
 
 class _Head(NamedTuple):
-    """An output that is trained: its loss, and the placeholders of its targets and their weights."""
+    """An output that is trained: its loss, its targets and their weights: placeholders, or a tensor and None."""
 
     name: str
     output: Tensor
     loss: Callable[[Any, Any], Tensor]
     target: Tensor
-    weights: Tensor
+    weights: Tensor | None
 
 
 class Model(Network):
@@ -41,14 +41,12 @@ class Model(Network):
 
         What is trainable now is trained, whatever is set later: two models of the same layers may train different parts.
         Without a loss the layers must add some (add_loss). `loss_weights` scale the losses in their sum, and
-        `sample_weight_mode` "temporal" takes a weight for each time step.
-        InvalidArgumentError for unknown names; UnimplementedError for target_tensors.
+        `sample_weight_mode` "temporal" takes a weight for each time step. `target_tensors` (one, a list, or by output's name)
+        are targets that nobody gives to `fit`; a vector is a column. InvalidArgumentError for unknown names.
         """
-        if target_tensors is not None:
-            raise errors.UnimplementedError(f"{self._name}: target_tensors are not offered; give the targets to fit")
         self.optimizer, self.loss, self.loss_weights = optimizers.get(optimizer), loss, loss_weights
         self.metrics, self.sample_weight_mode, self.weighted_metrics = metrics or [], sample_weight_mode, weighted_metrics or []
-        self._heads = self._make_heads()
+        self._heads = self._make_heads(target_tensors)
         added = reachable(self.losses, self.fed())
         if not self._heads and not added:
             raise errors.InvalidArgumentError(f"{self._name}: no output has a loss; The model cannot be compiled because it "
@@ -62,17 +60,22 @@ class Model(Network):
         total = sum((shares[self.output_names.index(head.name)] * one for head, one in zip(self._heads, measured)), start=0.0)
         self.total_loss = sum(added, start=total)
         self._collected = list(self.trainable_weights)      # what is set untrainable from here on is trained nevertheless
+        self._asked: list[tuple[str, str, Tensor]] = []      # each metric: its name as given, that of the output, the value
         self._add_metrics(self.metrics, False)
         self._add_metrics(self.weighted_metrics, True)
         self._functions: dict[str, backend.Function] = {}
 
-    def _make_heads(self) -> list[_Head]:
+    def _make_heads(self, target_tensors: Any) -> list[_Head]:
         chosen = arrays.spread("loss", self.loss, self.output_names)
         modes = arrays.spread("sample_weight_mode", self.sample_weight_mode, self.output_names)
+        own = arrays.spread("target_tensors", target_tensors, self.output_names)
         heads = []
-        for name, output, loss, mode in zip(self.output_names, self.outputs, chosen, modes):
+        for name, output, loss, mode, target in zip(self.output_names, self.outputs, chosen, modes, own):
             function = losses.get(loss)
             if function is None:
+                continue
+            if target is not None:
+                heads.append(_Head(name, output, function, _column(target, output), None))
                 continue
             shape = list(output.shape.as_list())
             if function is losses.sparse_categorical_crossentropy:
@@ -95,10 +98,20 @@ class Model(Network):
                 self.metrics_names.append(title if len(self.outputs) == 1 else f"{head.name}_{title}")
                 score = function(head.target, head.output)
                 self.metrics_tensors.append(weighted(score, head.weights if by_weight else None, mask_of(head.output)))
+                self._asked.append((metric if isinstance(metric, str) else title, head.name, self.metrics_tensors[-1]))
+
+    def metrics_by_name(self) -> dict[str, Tensor]:
+        """The metrics by the names that `compile` was given, of which several outputs have one with the output's behind it."""
+        names = [name for name, _, _ in self._asked]
+        return {name if names.count(name) == 1 else f"{name}_{output}": value for name, output, value in self._asked}
+
+    def _fed_heads(self) -> list[_Head]:
+        """The outputs whose targets a step of training is given."""
+        return [head for head in self._heads if head.weights is not None]
 
     def fed(self) -> list[Any]:
         """The tensors that a step of training is given."""
-        return [*self.inputs, *(head.target for head in self._heads), *(head.weights for head in self._heads)]
+        return [*self.inputs, *(head.target for head in self._fed_heads()), *(head.weights for head in self._fed_heads())]
 
     def _compiled(self) -> None:
         if self.total_loss is None:
@@ -126,11 +139,12 @@ class Model(Network):
         if kind == "predict":
             return backend.Function([*self.inputs, *phases], self.outputs, reachable(self.state_updates, self.inputs))
         given, fetched = self.fed(), [self.total_loss, *self.metrics_tensors]
-        updates = self.updates if kind == "train" else self.state_updates
-        done = reachable(updates, given)
-        if kind == "train":
-            done += self.optimizer.get_updates(self.total_loss, self._collected)
+        done = self.changes() if kind == "train" else reachable(self.state_updates, given)
         return backend.Function([*given, *phases], fetched, done)
+
+    def changes(self) -> list[Any]:
+        """What a step of training does: the updates of layers, and those of the optimizer."""
+        return reachable(self.updates, self.fed()) + self.optimizer.get_updates(self.total_loss, self._collected)
 
     # data
     def arrays(self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None) -> list[np.ndarray]:
@@ -140,8 +154,8 @@ class Model(Network):
             arrays.rows(inputs)
             return inputs
         self._compiled()
-        names = [head.name for head in self._heads]
-        targets = arrays.fitted("target", y, names, [head.target.shape.as_list() for head in self._heads])
+        names = [head.name for head in self._fed_heads()]
+        targets = arrays.fitted("target", y, names, [head.target.shape.as_list() for head in self._fed_heads()])
         weights = arrays.weights_of(names, targets, sample_weight, class_weight)
         arrays.rows(inputs, targets, weights)
         return [*inputs, *targets, *weights]
@@ -215,6 +229,12 @@ class Model(Network):
         found = [as_list(self.predict_on_batch(batch[0] if isinstance(batch, tuple) else batch))
                  for batch in loops.given(generator, steps)]
         return plain([np.concatenate(one) for one in zip(*found)])
+
+
+def _column(target: Any, output: Tensor) -> Tensor:
+    """A target as the losses take it: of the output's dtype, and a vector as a column."""
+    made: Tensor = ops.cast(convert(target), output.dtype)
+    return ops.expand_dims(made, 1) if made.shape.rank == 1 else made
 
 
 def plain(found: Sequence[Any]) -> Any:
