@@ -125,6 +125,18 @@ def test_png_and_jpeg_files(tf: Any) -> None:
         assert abs(mine.astype(int) - other).max() <= 4      # decoders round differently
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("own", [1, 2, 3, 4])
+def test_png_files_of_8_and_16_bits(tf: Any, dtype: str, own: int) -> None:
+    pixels = RNG.integers(0, np.iinfo(dtype).max, (5, 7, own), endpoint=True).astype(dtype)
+    for file in both(tf, lambda names: names.image.encode_png(names.constant(pixels))):
+        raw = np.asarray(file, object).item()
+        for channels in (0, 1, 3, 4):
+            for wanted in ("uint8", "uint16"):
+                mine, other = both(tf, lambda names, c=channels, d=wanted, r=raw: names.image.decode_png(r, c, d))
+                np.testing.assert_array_equal(mine, other)
+
+
 # metrics
 
 @pytest.mark.parametrize("name", ["accuracy", "mean_squared_error", "mean_absolute_error", "root_mean_squared_error",

@@ -15,6 +15,7 @@ from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+_GREY = np.array([9797, 19234, 3737])      # shares of red, green and blue, of 2 ** 15
 _COLOURS = {"": (), "grayscale": (1,), "rgb": (3,)}      # format of a JPEG -> the numbers of channels that it takes
 _DCT_METHODS = ("", "INTEGER_FAST", "INTEGER_ACCURATE")
 
@@ -33,27 +34,29 @@ def decode_image(contents, *, channels=0, ratio=1, formats=("JPEG", "PNG", "BMP"
     with _opened("decode_image", contents, formats) as picture:
         if ratio > 1:
             picture.draft(None, (-(-picture.width // ratio), -(-picture.height // ratio)))
-        samples = _samples(picture)
-        if samples is not None and dtype.name == "uint16":
-            return _with_channels(samples, channels or samples.shape[2])
-        if samples is not None:
-            picture = _picture((samples >> 8).astype(np.uint8))
-        mode = _MODES[channels or _channels(picture)]
-        pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode))
-    pixels = pixels.reshape(*pixels.shape[:2], -1)
-    return pixels if dtype.name == "uint8" else pixels.astype(np.uint16) * np.uint16(257)
+        if picture.format == "PNG":
+            samples = _samples(picture)
+            pixels = _with_channels(samples, channels or samples.shape[2])
+        else:
+            pixels = _pixels(picture, _MODES[channels or _channels(picture)])
+    if dtype.name == "uint8":
+        return pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
+    return pixels if pixels.dtype == np.uint16 else pixels.astype(np.uint16) * np.uint16(257)
 
 
-# samples of 16 bits
+def _pixels(picture, mode):
+    pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode))
+    return pixels.reshape(*pixels.shape[:2], -1)
+
 
 def _samples(picture):
-    """uint16 [height, width, channels] of a file whose samples have 16 bits, None of another."""
+    """What a PNG file has, of 8 or of 16 bits: uint8 or uint16 [height, width, channels]."""
     from PIL import Image
     if picture.mode == "I;16":
         return np.asarray(picture).astype(np.uint16)[:, :, None]
-    tile = picture.tile[0] if picture.format == "PNG" else None
-    if tile is None or not str(tile.args).endswith(";16B"):
-        return None
+    tile = picture.tile[0]
+    if not str(tile.args).endswith(";16B"):
+        return _pixels(picture, _MODES[_channels(picture)])
     # NOTE: Pillow keeps the upper byte of a sample; told that the bytes lie the other way round, it keeps the lower one
     with Image.open(io.BytesIO(picture.fp.getvalue()), formats=["PNG"]) as again:
         again.tile = [tile._replace(args="RGBA" if tile.args == "LA;16B" else tile.args.replace("16B", "16L"))]
@@ -64,15 +67,20 @@ def _samples(picture):
 
 
 def _with_channels(samples, channels):
-    """The same picture grey or coloured, with or without opacity: uint16 [height, width, channels]."""
-    alphas = samples.shape[2] in (2, 4)
-    colours, opacity = samples[:, :, :samples.shape[2] - alphas], samples[:, :, -1:] if alphas else np.uint16(65535)
+    """The same picture grey or coloured, with or without opacity: [height, width, channels] of its dtype.
+
+    Colours become grey in whole numbers, as libpng does it: rounded for samples of 16 bits, cut off for those of 8.
+    """
+    if samples.shape[2] == channels:
+        return samples
+    deep, alphas = samples.dtype == np.uint16, samples.shape[2] in (2, 4)
+    colours = samples[:, :, :samples.shape[2] - alphas]
+    opacity = samples[:, :, -1:] if alphas else np.full((*samples.shape[:2], 1), np.iinfo(samples.dtype).max, samples.dtype)
     if channels > 2:
         colours = np.broadcast_to(colours, (*samples.shape[:2], 3))
     elif colours.shape[2] == 3:
-        colours = np.rint(colours @ np.array([[0.299], [0.587], [0.114]])).astype(np.uint16)
-    opacity = np.broadcast_to(opacity, (*samples.shape[:2], 1))
-    return np.concatenate([colours, opacity] if channels in (2, 4) else [colours], 2)
+        colours = (colours.astype(np.int64) @ _GREY + (16384 if deep else 0) >> 15).astype(samples.dtype)[:, :, None]
+    return np.concatenate([colours, opacity], 2) if channels in (2, 4) else colours
 
 
 @op("image[h,w,c] -> []", types="uint16 -> string", differentiable=False)
