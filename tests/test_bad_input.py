@@ -18,6 +18,7 @@ import workbench as wb
 from tests.control_c import control_c
 from workbench import errors
 from workbench.settings import Settings
+from workbench.train.config import ConfigProto, RunMetadata, RunOptions
 
 Action = Callable[[SimpleNamespace], Any]
 PLACES = "\n  operation: {op}\n  inputs: {inputs}\n  built at: HERE"
@@ -278,6 +279,32 @@ def test_a_session_without_devices():
     with pytest.raises(errors.InvalidArgumentError) as error:
         wb.Session(devices=0)
     assert str(error.value) == "Session: devices is 0 but a step needs one; ask for 1 or more"
+
+
+@pytest.mark.parametrize(("given", "text"), [
+    ({"devices": "two"}, "Session: the number of CPU devices is 'two' but must be an integer; pass one, as in devices=2"),
+    ({"devices": 2.0}, "Session: the number of CPU devices is 2.0 but must be an integer; pass one, as in devices=2"),
+    ({"config": ConfigProto(device_count={"CPU": "all"})},
+     "Session: the number of CPU devices is 'all' but must be an integer; pass one, as in devices=2"),
+    ({"kernels": "onednn"}, "Session: kernels is 'onednn' but must be KernelOptions; pass "
+                            "KernelOptions(libraries=(…)) or leave it out"),
+    ({"kernels": 3}, "Session: kernels is 3 but must be KernelOptions; pass KernelOptions(libraries=(…)) or leave it out")])
+def test_a_session_with_options_of_another_kind(given, text):
+    with pytest.raises(errors.DtypeError) as error:
+        wb.Session(graph=wb.Graph(), **given)
+    assert str(error.value) == text
+
+
+@pytest.mark.parametrize(("given", "text"), [
+    ({"options": 3}, "Session.run: options must be RunOptions, but it is 3"),
+    ({"options": RunMetadata()}, "Session.run: options must be RunOptions, but it is RunMetadata"),
+    ({"run_metadata": {}}, "Session.run: run_metadata must be RunMetadata, but it is {}"),
+    ({"run_metadata": RunOptions()}, "Session.run: run_metadata must be RunMetadata, but it is RunOptions")])
+def test_a_step_with_options_of_another_kind_does_not_run(world, given, text):
+    with pytest.raises(errors.DtypeError) as error:
+        world.run(world.add, **given)
+    assert str(error.value).startswith(text)
+    np.testing.assert_array_equal(world.run(world.v), np.ones((3, 2)))
 
 
 @pytest.mark.parametrize("name", ["WB_THREADS", "WB_TRACE_CAPACITY"])

@@ -36,7 +36,7 @@ from workbench.core.run.local import Backend
 from workbench.core.run.plans import Definition, Executable
 from workbench.core.trace import GraphRecord, Span
 
-__all__ = ["Preparation", "check_budget", "check_passes", "listeners"]
+__all__ = ["Preparation", "check_budget", "check_kernels", "check_passes", "listeners"]
 
 listeners: list[Callable[[Executable, KernelOptions], None]] = []
 """Called with each executable that a session of this process prepares, before its first step."""
@@ -75,6 +75,14 @@ def check_budget(nbytes: int | None) -> int | None:
         return nbytes
     raise errors.InvalidArgumentError(f"Session: memory_budget is {nbytes!r} but must be a positive number of bytes; leave it "
                                       "out for no budget")
+
+
+def check_kernels(options: KernelOptions | None) -> KernelOptions:
+    """`options`, or those of `settings` for None; DtypeError for anything else."""
+    if options is None or isinstance(options, KernelOptions):
+        return options or KernelOptions()
+    raise errors.DtypeError(f"Session: kernels is {options!r} but must be KernelOptions; pass KernelOptions(libraries=(…)) or "
+                            "leave it out")
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from workbench.core.run.losses import record
 from workbench.core.run.metadata import StepRecorder
 from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
-from workbench.core.run.prepare import Preparation, check_budget, check_passes
-from workbench.core.run.target import backend_of, cluster_of, options_of, passes_off, short_messages, tasks_of
+from workbench.core.run.prepare import Preparation, check_budget, check_kernels, check_passes
+from workbench.core.run.target import backend_of, cluster_of, options_of, passes_off, short_messages, tasks_of, times_of
 from workbench.core.run.tuning import Tuned, tune_plans
 from workbench.core.run.where import place_of
 from workbench.core.trace import Span
@@ -86,7 +86,7 @@ class Session:
         policy = Policy(bool(getattr(config, "allow_soft_placement", False)),
                         bool(getattr(config, "log_device_placement", False)))
         self._preparation = Preparation(self.graph, self._backend, disabled,
-                                        (lambda op: True) if lower_all else must_lower, kernels or KernelOptions(), policy,
+                                        (lambda op: True) if lower_all else must_lower, check_kernels(kernels), policy,
                                         passes_with(precision), short_messages(config),
                                         check_budget(memory_budget))
         self._plans = Plans(settings.plan_bytes)
@@ -163,9 +163,8 @@ class Session:
 
     def _step_with(self, form: Form, found: Executable, values: Sequence[Any], options: Any, metadata: Any) -> Any:
         """A step with options of its own."""
-        limit = getattr(options, "timeout_in_ms", 0)
-        deadline = limit / 1000.0 if limit > 0 else self._timeout
-        traced = getattr(options, "trace_level", 0) > 0
+        limit, traced = times_of(options, metadata)
+        deadline = limit or self._timeout
         if metadata is None:
             return self._step(form, found, values, traced, deadline)
         recorder = StepRecorder(trace.journal)

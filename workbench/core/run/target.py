@@ -4,13 +4,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
 from workbench.core.device.interface import device_types, type_of
 from workbench.core.kernels.threads import set_threads
 from workbench.core.names import task_of
 from workbench.core.run.local import Backend, LocalBackend
 
-__all__ = ["backend_of", "cluster_of", "options_of", "passes_off", "serving", "short_messages", "tasks_of"]
+__all__ = ["backend_of", "cluster_of", "options_of", "passes_off", "serving", "short_messages", "tasks_of", "times_of"]
+
+_COUNT = "Session: the number of {} devices is {!r} but must be an integer; pass one, as in devices=2"
 
 serving: dict[str, Any] = {}
 """The servers of this process by the addresses ("host:port") at which they listen."""
@@ -46,6 +50,8 @@ def backend_of(cluster: Any, config: Any, devices: int) -> Backend:
     counts = getattr(config, "device_count", None) or {}
     for kind, count in counts.items():
         known = ["CPU", "GPU", *(k for k in device_types if k not in ("CPU", "GPU"))]
+        if not _whole(count):
+            raise errors.DtypeError(_COUNT.format(kind, count))
         if kind not in known or int(count) < 0:
             raise errors.InvalidArgumentError(f"Session: device_count asks for {count} devices of type {kind!r}; the types are "
                                               f"{' and '.join(known)}, and numbers are not negative")
@@ -53,6 +59,8 @@ def backend_of(cluster: Any, config: Any, devices: int) -> Backend:
     together = getattr(config, "inter_op_parallelism_threads", 0)
     limits = getattr(config, "device_memory_limit", None)
     if cluster is None:
+        if not _whole(devices):
+            raise errors.DtypeError(_COUNT.format("CPU", devices))
         if threads:
             set_threads(threads)
         backend = LocalBackend({"CPU": devices, **counts}, limits=limits, together=together)
@@ -65,11 +73,30 @@ def backend_of(cluster: Any, config: Any, devices: int) -> Backend:
     return cluster.backend()      # type: ignore[no-any-return]
 
 
+def _whole(count: Any) -> bool:
+    return isinstance(count, int | np.integer) and not isinstance(count, bool)
+
+
 def _check_gpus(options: Any) -> None:
     """UnimplementedError for GPUOptions that a session with GPUs does not follow."""
     if options is not None and (options.visible_device_list or options.per_process_gpu_memory_fraction not in (0.0, 1.0)):
         raise errors.UnimplementedError(f"Session: {options!r} chooses GPUs or a share of their memory; use "
                                         "device_count={'GPU': number} and device_memory_limit={'GPU': bytes}")
+
+
+def times_of(options: Any, metadata: Any) -> tuple[float | None, bool]:
+    """The seconds that RunOptions give a step, None where they name no limit, and whether each operation is timed.
+
+    DtypeError for other options, and for what is no RunMetadata.
+    """
+    if options is not None and not hasattr(options, "timeout_in_ms"):
+        raise errors.DtypeError(f"Session.run: options must be RunOptions, but it is {options!r}; pass tf.RunOptions(…) or "
+                                "nothing")
+    if metadata is not None and not hasattr(metadata, "step_stats"):
+        raise errors.DtypeError(f"Session.run: run_metadata must be RunMetadata, but it is {metadata!r}; pass tf.RunMetadata() "
+                                "or nothing")
+    limit = getattr(options, "timeout_in_ms", 0)
+    return limit / 1000.0 if limit > 0 else None, getattr(options, "trace_level", 0) > 0
 
 
 def passes_off(config: Any) -> list[str]:
