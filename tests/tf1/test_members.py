@@ -111,7 +111,7 @@ def test_options_travel_as_the_protocol_buffers_of_their_names():
     assert not other.log_device_placement and other.SerializeToString() == wanted and other.IsInitialized()
     other.ClearField("gpu_options")
     assert other.gpu_options == tf.GPUOptions() and config.gpu_options.allocator_type == "BFC"
-    with pytest.raises(errors.DataLossError, match="are no ConfigProto"):
+    with pytest.raises(errors.DataLossError, match="cannot be read as ConfigProto"):
         other.ParseFromString(b"\xff")
     assert tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE).SerializeToString() == b"\x08\x03"
 

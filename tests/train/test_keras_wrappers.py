@@ -84,7 +84,7 @@ def test_yaml_describes_a_model_and_runs_no_code():
     again.set_weights(model.get_weights())
     assert np.array_equal(again.predict(X), model.predict(X))
     for text in ("!!python/object/apply:os.system ['true']", "a: [1"):
-        with pytest.raises(errors.DataLossError, match="no YAML of plain values"):
+        with pytest.raises(errors.DataLossError, match="not YAML of plain values"):
             models.model_from_yaml(text)
 
 
