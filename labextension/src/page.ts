@@ -1,9 +1,10 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
 import { duration, format, sentence, steps } from './kit/text';
+import { alike, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
-import { type Context, type Shown, VIEWS } from './kit/view';
+import { type Context, type Shown, type ViewKind, VIEWS } from './kit/view';
 import type { Snapshot } from './store';
 import './views';
 
@@ -74,7 +75,7 @@ export class Page {
 
   /** What can be seen: a view behind another tab costs the kernel nothing. */
   get topics(): Topic[] {
-    return VIEWS.filter(kind => !kind.wide || kind.id === this._stage.current).map(kind => kind.topic);
+    return VIEWS.filter(kind => this._inSight(kind)).map(kind => kind.topic);
   }
 
   /** The theme changed: canvases read their colours again. */
@@ -106,25 +107,28 @@ export class Page {
     return true;
   }
 
-  /** A heartbeat changes no picture, so none is drawn again; those that move are drawn a few times a second. */
+  /** What a view shows is drawn again when it changed, not with every word; what moves is drawn a few times a second. */
   private _showViews(snapshot: Snapshot): void {
-    const lost = snapshot.status!.lost.map(one => one.task);
-    const { status, ...pictures } = snapshot;
-    const shown = [status!.state, lost.join(), this._stage.current, ...Object.values(pictures)];
-    const moved = shown.filter((one, i) => one !== this._shown[i]).length;
-    const turned = shown.some((one, i) => one !== this._shown[i] && (i < 3 || !this._shown[i]));
+    const { status, faults, stragglers } = snapshot;
+    const lost = status!.lost.map(one => one.task);
+    const named = stragglers?.verdict.alarm ? stragglers.verdict.subject : '';
+    const around = [status!.state, lost.join(), this._stage.current, named, faults];
+    const turned = !alike(around, this._around);
+    const pictures = VIEWS.map(kind => snapshot[kind.topic === 'work' ? 'stragglers' : kind.topic]);
+    const moved = this._views.filter((_, i) => this._inSight(VIEWS[i]) && (turned || pictures[i] !== this._pictures[i]));
+    const came = pictures.some((one, i) => one && !this._pictures[i]);
     const wait = this._drawn + CALM - performance.now();
-    if (moved && !turned && wait > 0) {
+    if (moved.length && !turned && !came && wait > 0) {
       this._later ||= setTimeout(() => this._again(), wait);
-    } else if (moved) {
+    } else if (moved.length) {
       clearTimeout(this._later);
-      [this._shown, this._drawn, this._later] = [shown, performance.now(), undefined];
-      this._views.forEach((view, i) => {
-        if (!VIEWS[i].wide || VIEWS[i].id === this._stage.current) {
-          view.show(snapshot, new Set(lost));
-        }
-      });
+      [this._around, this._pictures, this._drawn, this._later] = [around, pictures, performance.now(), undefined];
+      moved.forEach(view => view.show(snapshot, new Set(lost)));
     }
+  }
+
+  private _inSight(kind: ViewKind): boolean {
+    return !kind.wide || kind.id === this._stage.current;
   }
 
   /** The state alone, at once; pictures can wait for the next repaint. */
@@ -174,8 +178,8 @@ export class Page {
     const inside = status.what ? (running ? `in ${status.what}` : status.what) : '';
     const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
     const facts = [steps(status), rate, part, inside, long, lost, this._standing.name];
-    this._facts.textContent = facts.filter(Boolean).join(' · ');
-    this._facts.title = this._facts.textContent;
+    say(this._facts, facts.filter(Boolean).join(' · '));
+    this._facts.title = this._facts.textContent!;
     this._link.hidden = !/^https?:/.test(status.page);
     this._link.href = status.page;
     const paused = status.state === 'paused';
@@ -183,7 +187,7 @@ export class Page {
       this._asked = null;
     }
     const target = this._asked ?? paused;
-    this._pause.textContent = target ? 'Resume' : 'Pause';
+    say(this._pause, target ? 'Resume' : 'Pause');
     this._pause.setAttribute('aria-label', target ? 'Resume training' : 'Pause training before the next step');
     this._pause.title = this._pause.getAttribute('aria-label')!;
     this._pauses = !target;
@@ -280,7 +284,8 @@ export class Page {
   }
 
   private _snapshot: Snapshot | null = null;
-  private _shown: unknown[] = []; // what the views show
+  private _pictures: unknown[] = []; // what the views show
+  private _around: unknown[] = []; // what all of them mark in it
   private _drawn = -Infinity; // when
   private _later: ReturnType<typeof setTimeout> | undefined;
   private _standing: Standing = { name: '', trouble: '', silence: 0 };

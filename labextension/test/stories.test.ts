@@ -3,8 +3,12 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import html from '../stories/index.html?raw';
 import { SCENARIOS, snapshotOf, tell } from '../stories/story';
+import type { Status } from '../src/contract';
+import { Canvas } from '../src/kit/canvas';
+import { Chart } from '../src/kit/chart';
 import type { Page } from '../src/page';
 import { shortTask } from '../src/kit/text';
+import type { Snapshot } from '../src/store';
 import planted from './fixtures/planted.json';
 
 let page: Page;
@@ -48,6 +52,58 @@ describe('a story', () => {
     expect(facts(step + 2)).toContain('steps/s');
   });
 
+  it('draws again what changed, and nothing else', () => {
+    vi.useFakeTimers();
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const set = vi.spyOn(Chart.prototype, 'set');
+    const drawn = (snapshot: Snapshot) => {
+      set.mockClear();
+      vi.advanceTimersByTime(1000);
+      page.show(snapshot, { name: '', trouble: '', silence: 0 });
+      return (set.mock.contexts as Chart[]).map(chart => chart.node.getAttribute('aria-label')!.split('.')[0]);
+    };
+    const first = snapshotOf(SCENARIOS[0]);
+    const [steps, loss] = ['Work per task and step in milliseconds', 'loss by step'];
+    expect(drawn(first).sort()).toEqual([steps, loss]);
+    const later = { ...first, status: { ...first.status!, step: first.status!.step + 1 } };
+    expect(drawn(later)).toEqual([]);
+    const [one] = first.series!.series;
+    const longer = { names: ['loss', 'rate'], series: [{ ...one }, { ...one, name: 'rate' }] };
+    expect(drawn({ ...later, series: longer })).toEqual([loss, 'rate by step']);
+    const other = { ...longer, series: [longer.series[0], { ...longer.series[1] }] };
+    expect(drawn({ ...later, series: other })).toEqual(['rate by step']);
+  });
+
+  it('draws a graph again when its colours differ, and says the newest times in any case', async () => {
+    vi.useFakeTimers();
+    const boxes = (items: unknown[]) => items.map((_, i) => ({ x: 0, y: 30 * i, width: 60, height: 26 }));
+    const layout = async (items: unknown[]) => ({
+      boxes: boxes(items),
+      lines: [],
+      size: { x: 60, y: 600, width: 60, height: 600 }
+    });
+    page = tell(node, SCENARIOS[0], () => ({ layout, cancel: () => undefined, dispose: () => undefined }));
+    await vi.advanceTimersByTimeAsync(1000);
+    const first = snapshotOf(SCENARIOS[0]);
+    const view = node.querySelector<HTMLElement>('.wb-Graph-view')!;
+    const draw = vi.spyOn(Canvas.prototype, 'draw');
+    const drawn = async (factor: (id: string) => number) => {
+      const stats = Object.fromEntries(Object.entries(first.graph!.stats).map(([id, time]) => [id, factor(id) * time]));
+      draw.mockClear();
+      const updates = Number(view.dataset.updates);
+      page.show({ ...first, graph: { ...first.graph!, stats } }, { name: '', trouble: '', silence: 0 });
+      await vi.advanceTimersByTimeAsync(1000);
+      expect(Number(view.dataset.updates)).toBe(updates + 1);
+      return (draw.mock.contexts as Canvas[]).filter(canvas => view.contains(canvas.node)).length;
+    };
+    page.show(first, { name: '', trouble: '', silence: 0 });
+    await vi.advanceTimersByTimeAsync(1000);
+    const [slowest] = Object.entries(first.graph!.stats).sort((a, b) => b[1] - a[1])[0];
+    expect(await drawn(id => (id === slowest ? 1.001 : 1))).toBe(0);
+    expect(await drawn(id => (id === slowest ? 10 : 1))).toBeGreaterThan(0);
+  });
+
   it('stands on the ground that its theme gives', () => {
     const ground = /:root\s*\{([^}]*)\}/.exec(html)![1];
     expect(ground).toContain('background: var(--jp-layout-color0)');
@@ -61,6 +117,13 @@ describe('a story', () => {
     expect(node.querySelectorAll('.wb-Stragglers tbody tr').length).toBe(4);
     expect(node.querySelector('.wb-Stragglers-more')!.textContent).toBe('60 more tasks keep pace');
     expect(node.querySelector<HTMLElement>('.wb-Steps .wb-Heat-rows')!.hidden).toBe(false);
+    const keys = [...node.querySelectorAll('.wb-Graph .wb-Legend li')].map(key => key.textContent);
+    expect(keys.slice(0, 5)).toEqual([...[0, 1, 2, 3].map(i => `ps:${i} CPU:0`), 'worker:0 CPU:0']); // all whose colour is there
+    expect(keys.slice(5).join()).toContain('59 more devices · stronger colour: more time');
+    const gone = snapshotOf('slow worker of 60');
+    const lost = [{ task: '/job:worker/task:7', cause: '', fix: '' }];
+    page.show({ ...gone, status: { ...gone.status!, lost } as Status }, { name: '', trouble: '', silence: 0 });
+    expect(node.querySelector('.wb-Graph .wb-Legend li.wb-mod-lost')!.textContent).toBe('worker:7 CPU:0');
     expect(node.querySelector('.wb-Steps .wb-Heat canvas')!.getAttribute('aria-label')).toContain('worker:3: median');
   });
 

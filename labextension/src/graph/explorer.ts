@@ -3,6 +3,7 @@ import type { GraphNode, GraphState } from '../contract';
 import { Camera, contains } from '../kit/camera';
 import { Canvas, type Pen } from '../kit/canvas';
 import type { Theme } from '../kit/colour';
+import { alike } from '../kit/keep';
 import type { Geometry } from './geometry';
 import { type Hands, listen } from './hands';
 import type { Heat } from './heat';
@@ -59,7 +60,7 @@ export class Explorer implements Hands {
     if (fresh) {
       void this._layOut();
     } else if (this.picture && this.picture.graph.nodes === graph.nodes) {
-      this._dress(this.picture.graph, this.picture.geometry);
+      this._freshen(this.picture, graph);
     }
   }
 
@@ -154,6 +155,19 @@ export class Explorer implements Hands {
     this.node.dataset.layouts = String(Number(this.node.dataset.layouts ?? 0) + 1);
   }
 
+  /** Newer times on what stands already; what is under the pointer stays marked, and what looks the same is not drawn again. */
+  private _freshen(picture: Picture, graph: GraphState): void {
+    const { colours, heat } = this._heat;
+    const same = alike(colours, picture.colours) && alike(heat, picture.heat) && alike([...this._lost], [...picture.lost]);
+    Object.assign(picture, { graph, colours, heat, lost: this._lost });
+    this._count();
+    same || this._draw();
+  }
+
+  private _count(): void {
+    this.node.dataset.updates = String(Number(this.node.dataset.updates ?? 0) + 1);
+  }
+
   private _dress(graph: GraphState, geometry: Geometry): void {
     this.picture = {
       graph,
@@ -165,7 +179,7 @@ export class Explorer implements Hands {
       hovered: -1,
       focused: false
     };
-    this.node.dataset.updates = String(Number(this.node.dataset.updates ?? 0) + 1);
+    this._count();
     this._draw();
   }
 

@@ -1,7 +1,7 @@
 /** By what the nodes of a graph are coloured. */
 import type { GraphState } from '../contract';
 import { FAMILIES, INKS, NEUTRAL, REWRITTEN, WARM } from '../kit/colour';
-import { bytes, duration } from '../kit/text';
+import { bytes, count, duration, taskOf } from '../kit/text';
 
 export type By = 'device' | 'time' | 'bytes' | 'kind' | 'structure' | 'rewrite';
 
@@ -14,6 +14,9 @@ export const CHOICES: [By, string][] = [
   ['rewrite', 'What a rewrite did']
 ];
 
+const SHADES = 40;
+const KEYS = 12; // beyond, colours come again
+
 export interface Heat {
   colours: string[];
   /** 0 to 1, by the part of the largest. */
@@ -23,13 +26,16 @@ export interface Heat {
   hint: string;
 }
 
-export function heatOf(graph: GraphState, by: By): Heat {
+/** Of many devices the legend names those that are `lost`, and those whose colour is in sight. */
+export function heatOf(graph: GraphState, by: By, lost = new Set<string>()): Heat {
   const devices = new Map(graph.devices.map(device => [device.name, device.color]));
   const times = graph.nodes.map(node => graph.stats[node.id] ?? 0);
   if (by === 'device') {
-    const legend = graph.devices.map(device => [device.name, device.color] as [string, string]);
+    const legend = keysOf(graph, lost).map(name => [name, devices.get(name)!] as [string, string]);
     const colours = graph.nodes.map(node => devices.get(node.device) ?? NEUTRAL);
-    return { colours, heat: parts(times), legend, hint: 'stronger colour: more time' };
+    const more = devices.size - legend.length;
+    const hint = `${more ? `${count(more, 'more device')} · ` : ''}stronger colour: more time`;
+    return { colours, heat: parts(times), legend, hint };
   }
   if (by === 'rewrite') {
     const marks = graph.nodes.map((_, i) => graph.marks[i] ?? 0);
@@ -61,6 +67,16 @@ export function heatOf(graph: GraphState, by: By): Heat {
   };
 }
 
+function keysOf({ nodes, devices }: GraphState, lost: Set<string>): string[] {
+  const names = devices.map(device => device.name);
+  if (names.length <= KEYS) {
+    return names;
+  }
+  const drawn = new Set(nodes.filter(node => !node.open).map(node => node.device));
+  const gone = names.filter(name => lost.has(taskOf(name)));
+  return [...new Set([...gone, ...names.filter(name => drawn.has(name))])].slice(0, KEYS);
+}
+
 const WORDS: Record<string, string> = {
   op: 'computes',
   recv: 'receives',
@@ -85,9 +101,10 @@ function structures(graph: GraphState): Heat {
   return { colours: graph.nodes.map(({ like }) => colour(like)), heat, legend, hint: 'grey: there is no other like it' };
 }
 
+/** Of the largest, in as many steps as can be told apart: a graph is not drawn again for a difference that nobody sees. */
 function parts(values: number[]): number[] {
   const most = Math.max(1e-9, ...values);
-  return values.map(value => value / most);
+  return values.map(value => Math.round((SHADES * value) / most) / SHADES);
 }
 
 /** Bytes that leave each node towards visible ones. */

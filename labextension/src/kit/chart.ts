@@ -3,7 +3,7 @@ import uPlot from 'uplot';
 
 import type { Cut } from '../contract';
 import { themeOf } from './colour';
-import { bounds, CutAxis, FAINT, type Line, nearest, type Stroke, strokesOf } from './lines';
+import { bounds, CutAxis, FAINT, type Line, mapped, nearest, type Stroke, strokesOf } from './lines';
 import { format, labels } from './text';
 import { ticks } from './ticks';
 
@@ -110,8 +110,8 @@ export class Chart {
     const { breaks } = this._axis;
     const positive = (y: number) => Number.isFinite(y) && (!this._log || y > 0);
     const tables = this._strokes.map(({ xs, ys }) => {
-      const places = Array.from(xs, x => this._axis.place(x));
-      const values = Array.from(ys, y => (positive(y) ? y : null));
+      const places = this._axis.places(xs);
+      const values = mapped(ys, y => (positive(y) ? y : null));
       const ordered = places.every((x, i) => !i || places[i - 1] <= x);
       const inside = places.length > 1 ? breaks : [];
       return (ordered && !inside.length ? [places, values] : interrupted(places, values, inside)) as uPlot.AlignedData;
@@ -225,10 +225,7 @@ export class Chart {
       return;
     }
     const place = plot.data[0][index];
-    const near = nearest(
-      Array.from(first.xs, x => this._axis.place(x)),
-      place
-    );
+    const near = nearest(this._axis.places(first.xs), place);
     this._at = first.xs[near];
     const head = this._options.across === 'step' ? `step ${format(this._at, 9)}` : `at ${this._at.toFixed(2)} s`;
     const rows = this._lines.map(line => {

@@ -7,6 +7,11 @@ export function say(node: HTMLElement, text: string): void {
   }
 }
 
+/** The same ones in the same order. */
+export function alike<T>(some: readonly T[], others: readonly T[]): boolean {
+  return some.length === others.length && some.every((one, i) => one === others[i]);
+}
+
 /** `parent` holds `nodes` and nothing else; nothing happens where it does already. */
 export function arrange(parent: HTMLElement, nodes: HTMLElement[]): void {
   const { children } = parent;

@@ -1,4 +1,5 @@
 /** A titled part of the panel with room for a note when it has nothing to show. */
+import { say } from './keep';
 
 export class Section {
   readonly node = document.createElement('section');
@@ -19,7 +20,7 @@ export class Section {
 
   /** Say why there is nothing to see; '' shows the body. */
   note(text: string): void {
-    this._note.textContent = text;
+    say(this._note, text);
     this._note.hidden = !text;
     this.body.hidden = !!text;
   }

@@ -18,7 +18,10 @@ export interface Context {
   layouter(): Layouter;
 }
 
-/** The section of a view: `show` is called when something of the snapshot changed, never more than once per repaint. */
+/**
+ * The section of a view: `show` is called when the picture of its topic changed, or what all views may mark: the state, who is
+ * lost, whom the verdict names, why a topic cannot be shown. Never more than once per repaint.
+ */
 export interface Shown extends Section {
   show(snapshot: Snapshot, lost: Set<string>): void;
   /** Bring what a verdict is about into sight: a task, "source|target" of a link, an operation. */

@@ -85,7 +85,7 @@ export class GraphSection extends Section {
   }
 
   private _draw(graph: GraphState): void {
-    const heat = heatOf(graph, this._by.value as By);
+    const heat = heatOf(graph, this._by.value as By, this._lost);
     this._explorer.show(graph, heat, this._lost);
     this._tell(this._trouble);
     const opens = graph.nodes.some(node => node.kind === 'scope') ? 'thick border: a scope, click to open it' : '';

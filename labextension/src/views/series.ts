@@ -2,6 +2,7 @@
 import type { Series } from '../contract';
 import { Chart } from '../kit/chart';
 import { INKS } from '../kit/colour';
+import { alike } from '../kit/keep';
 import { type Line, smoothed } from '../kit/lines';
 import { format } from '../kit/text';
 import { button, Section } from '../kit/section';
@@ -13,6 +14,8 @@ interface Cell {
   value: HTMLElement;
   chart: Chart;
   log: HTMLButtonElement;
+  /** The smoothing and the series that the chart shows. */
+  drawn: unknown[];
 }
 
 export class LossSection extends Section {
@@ -57,13 +60,18 @@ export class LossSection extends Section {
     const weight = Number(this._smooth.value);
     shown.forEach((one, i) => {
       const cell = this._cells.get(one.name)!;
+      const tests = this._series.filter(test => this._base(test) === one.name);
+      const drawing = [weight, one, ...tests];
+      if (alike(drawing, cell.drawn)) {
+        return;
+      }
+      cell.drawn = drawing;
       const last = one.values[one.values.length - 1];
       const text = `${format(last, 4)}${one.unit ? ` ${one.unit}` : ''}`;
       cell.value.textContent = text;
       const line = { name: one.name, color: INKS[i % INKS.length], xs: one.steps, ys: one.values };
       const drawn = weight ? { ...line, name: `${one.name}, smoothed`, ys: smoothed(one.values, weight) } : line;
-      const tests = this._series.filter(test => this._base(test) === one.name).map(test => marksOf(test));
-      cell.chart.set([drawn, ...tests], `Latest ${text}`, [], weight ? [line] : []);
+      cell.chart.set([drawn, ...tests.map(marksOf)], `Latest ${text}`, [], weight ? [line] : []);
       const positive = Array.prototype.some.call(one.values, (value: number) => value > 0);
       cell.log.disabled = !positive;
     });
@@ -104,7 +112,7 @@ export class LossSection extends Section {
     head.className = 'wb-Loss-head';
     head.append(Object.assign(document.createElement('b'), { textContent: one.name }), log, value);
     node.append(head, chart.node);
-    return { node, value, chart, log };
+    return { node, value, chart, log, drawn: [] };
   }
 
   private _series: Series[] = [];
