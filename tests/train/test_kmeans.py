@@ -55,17 +55,21 @@ def test_whole_steps_are_those_of_lloyd():
     np.testing.assert_allclose(sorted(expected.tolist()), sorted(CENTRES.tolist()), atol=0.3)
 
 
+def move(part: np.ndarray, nearest: np.ndarray, counts: np.ndarray, centres: np.ndarray) -> None:
+    """Each centre towards the mean of the examples that ever were nearest to it, `counts` of them; both in place."""
+    for k in range(3):
+        own = part[nearest == k]
+        counts[k] += len(own)
+        centres[k] += (own - centres[k]).sum(0) / counts[k]
+
+
 def test_batches_move_centres_towards_the_mean_of_all_they_had():
     x = tf.placeholder(tf.float32, [None, 2])
     parts, session, _ = begun(KMeans(x, 3, START, use_mini_batch=True))
     counts, expected = np.ones(3), START.astype(np.float64)
     for part in (X[:10], X[10:30], X[30:35]):
         session.run(parts[5], {x: part})
-        nearest = distances(part, expected).argmin(1)
-        for k in range(3):
-            own = part[nearest == k]
-            counts[k] += len(own)
-            expected[k] += (own - expected[k]).sum(0) / counts[k]
+        move(part, distances(part, expected).argmin(1), counts, expected)
         np.testing.assert_allclose(centres_of(session), expected, rtol=1e-4, atol=1e-4)
 
 
@@ -75,11 +79,7 @@ def test_each_part_of_a_batch_moves_centres_on_from_where_the_one_before_left_th
     session.run(parts[5])
     counts, expected = np.ones(3), START.astype(np.float64)
     for part in given:
-        nearest = distances(part, START).argmin(1)
-        for k in range(3):
-            own = part[nearest == k]
-            counts[k] += len(own)
-            expected[k] += (own - expected[k]).sum(0) / counts[k]
+        move(part, distances(part, START).argmin(1), counts, expected)
     np.testing.assert_allclose(centres_of(session), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(centres_of(session, "counts:0"), counts)
 
