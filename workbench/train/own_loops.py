@@ -42,10 +42,11 @@ def own_loops(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     bound = Staleness(workers, staleness, global_step) if mode == "stale" and global_step is not None else None
     towers: list[Tower] = []
     steps: list[Operation] = []
-    for number, group in enumerate([list(workers)] if mode == "sync" else [[worker] for worker in workers]):
-        build = partial(replicate, model, optimizer, group, servers, "sync" if mode == "sync" else "async", global_step)
-        # what asks for no device in a body asks for that of its loop
-        with get_default_graph().device("" if mode == "sync" else group[0]), get_default_graph().name_scope(f"loop_{number}"):
+    # what asks for no device in a body asks for that of its loop
+    loops = [("", list(workers), "sync")] if mode == "sync" else [(worker, [worker], "async") for worker in workers]
+    for number, (device, group, inner) in enumerate(loops):
+        build = partial(replicate, model, optimizer, group, servers, inner, global_step)
+        with get_default_graph().device(device), get_default_graph().name_scope(f"loop_{number}"):
             step, told = _loop(build if bound is None else partial(_bounded, bound, number, build), turns)
         towers += told
         steps.append(step)
