@@ -63,8 +63,7 @@ class GraphKeys:
 @contextlib.contextmanager
 def near(variable: Variable) -> Iterator[None]:
     """Operations below go to the variable's device, whatever device scope is in force."""
-    graph = get_default_graph()
-    with graph.device(None), graph.device(variable.op.device):
+    with get_default_graph().only_device(variable.op.device):
         yield
 
 
@@ -167,8 +166,7 @@ class Variable:
         found = self._read(f"{self.op.name.rpartition('/')[2]}/read")
         if self._caching is None:
             return found
-        graph = get_default_graph()
-        with graph.device(None), graph.device(self._caching):
+        with get_default_graph().only_device(self._caching):
             return ops.identity(found, name="cached")
 
     read_value = value

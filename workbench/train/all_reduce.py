@@ -50,13 +50,13 @@ def _reduced(where: str, tensors: Sequence[Any], combine: Combine) -> list[Tenso
     with graph.name_scope(where):
         parts: list[list[Tensor]] = []                # of each tensor, on its device
         for value in values:
-            with graph.device(None), graph.device(value.op.device):
+            with graph.only_device(value.op.device):
                 row = ops.reshape(value, [size])
                 parts.append([row[begin:end] for begin, end in itertools.pairwise(ends)])
         whole = [_around(values, [part[number] for part in parts], number, combine) for number in range(count)]
         found = []
         for value in values:
-            with graph.device(None), graph.device(value.op.device):
+            with graph.only_device(value.op.device):
                 found.append(ops.reshape(ops.concat(whole, axis=0), value.shape.static))
         return found
 
@@ -65,7 +65,7 @@ def _around(values: Sequence[Tensor], part: Sequence[Tensor], first: int, combin
     """One part, gathered from device `first` on around the ring."""
     total = part[first]
     for number in [*range(first + 1, len(part)), *range(first)]:
-        with root_graph().device(None), root_graph().device(values[number].op.device):
+        with root_graph().only_device(values[number].op.device):
             total = combine(total, part[number])
     return total
 

@@ -1,9 +1,8 @@
 """Mirrors: a copy of the model's variables on each worker, trained alike by means of gradients that go around a ring."""
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
@@ -77,7 +76,7 @@ def mean_of_all(columns: Sequence[Column], workers: Sequence[str], bucket_bytes:
             dense.append(column)
             continue
         for (_, variable), worker in zip(column, workers):
-            with _on(worker):
+            with root_graph().only_device(worker):
                 found.append((variable, mean_of(parts, len(parts))))
     for bucket in _buckets(dense, bucket_bytes):
         found += _around(bucket, workers)
@@ -110,12 +109,12 @@ def _around(bucket: Sequence[Column], workers: Sequence[str]) -> list[tuple[Vari
     sizes = [column[0][1].shape.num_elements() for column in bucket]
     alone, rows, found = len(bucket) == 1, list[Tensor](), list[tuple[Variable, Any]]()
     for number, worker in enumerate(workers):
-        with _on(worker):
+        with root_graph().only_device(worker):
             held = [_held(*column[number]) for column in bucket]
             rows.append(held[0] if alone else ops.concat([ops.reshape(g, [n]) for g, n in zip(held, sizes)], axis=0))
     for number, (total, worker) in enumerate(zip(all_sum(rows), workers)):
         copies = [column[number][1] for column in bucket]
-        with _on(worker):
+        with root_graph().only_device(worker):
             mean = ops.multiply(total, 1.0 / len(workers))
             means = [mean] if alone else [ops.reshape(part, copy.shape.static)
                                           for part, copy in zip(ops.split(mean, sizes), copies)]
@@ -128,13 +127,6 @@ def _held(gradient: Any, variable: Variable) -> Tensor:
     made: Tensor = ops.identity(convert(gradient))
     made.set_shape(variable.shape)
     return made
-
-
-@contextlib.contextmanager
-def _on(worker: str) -> Iterator[None]:
-    """Operations below ask for the device `worker` alone."""
-    with root_graph().device(None), root_graph().device(worker):
-        yield
 
 
 def mean_of(parts: Sequence[Any], count: int) -> Any:

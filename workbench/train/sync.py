@@ -88,7 +88,7 @@ class SyncReplicasOptimizer(Optimizer):
     def _make_local_step(self, grad: Any, global_step: Variable) -> Variable:
         """The step that a worker's gradients count for, on the device of its gradients."""
         graph = root_graph()
-        with graph.device(None), graph.device(grad.op.device):
+        with graph.only_device(grad.op.device):
             made = Variable(0, trainable=False, dtype=global_step.dtype, name="local_step",
                             collections=[GraphKeys.LOCAL_VARIABLES])
         self.local_step_init_op = made.assign(global_step.value()).op

@@ -66,10 +66,11 @@ class Scoped:
     def device(self, request: str | Callable[[Any], str] | None) -> Scope:
         """Operations below ask for this (partial) device, a name or what has one as its text; the innermost field wins; None
         clears. A function of the operation, whose `device` is what inner scopes ask for, says the whole device."""
-        if request is not None and not callable(request):
-            request = str(request)
-            devices.parse(request)
-        return Scope(self._scopes, "devices", (*self._scopes.devices, request))
+        return Scope(self._scopes, "devices", (*self._scopes.devices, _checked(request)))
+
+    def only_device(self, request: str | Callable[[Any], str]) -> Scope:
+        """Operations below ask for this device, and for nothing that outer scopes ask for."""
+        return Scope(self._scopes, "devices", (*self._scopes.devices, None, _checked(request)))
 
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Scope:
         """Operations below go to the device of `op`, and of what outer scopes name unless `ignore_existing`.
@@ -104,3 +105,11 @@ class Scoped:
             else:
                 request = devices.merge(entry, request)
         return request
+
+
+def _checked(request: Any) -> Any:
+    """A device as scopes keep it; errors for a text that names none."""
+    if request is None or callable(request):
+        return request
+    devices.parse(str(request))
+    return str(request)

@@ -151,8 +151,8 @@ def _assign_part(self: Tensor, value: Any, name: str | None = None) -> Tensor:
     if read is None or read.kind != "read_variable":
         raise errors.InvalidArgumentError(f"assign: Sliced assignment is only supported for variables, and {self.name} is not "
                                           "a slice of one; write variable[…].assign(value)")
-    graph, handle = get_default_graph(), read.inputs[0]
-    with graph.device(None), graph.device(handle.op.device):
+    handle = read.inputs[0]
+    with get_default_graph().only_device(handle.op.device):
         return ops.slice_assign(handle, *self.op.inputs[1:], convert(value, self.dtype), **self.op.attrs,  # type: ignore[no-any-return]
                                 name=name)
 

@@ -55,7 +55,7 @@ class InputState:
         filled, records = {_handle(runner) for runner in self._runners()}, list[Tensor]()
         for device, held in self._handles.items():
             name = f"{self._scope}{device}/input"
-            with self._graph.device(None), self._graph.device(device):
+            with self._graph.only_device(device):
                 handles, names = list(held.values()), tuple(held)
                 self._pins[device] = ops.pin_state(handles, names=names, shared_name=name)
                 records.append(ops.save_state(base, index=first + len(records), count=count, shared_name=name))

@@ -60,7 +60,7 @@ class Checkpointer:
         count = len(groups) + len(self._input.devices)
         for device in dict.fromkeys([*groups, *(op.device for op in graph.operations)]):
             held = groups.get(device, [])
-            with graph.device(None), graph.device(device):
+            with graph.only_device(device):
                 handles = [piece.variable.handle for piece in held]
                 self._pins[device] = ops.take_snapshot(handles, shared_name=f"{scope}{device}")
                 found = ops.placeholder("string", [])
@@ -74,7 +74,7 @@ class Checkpointer:
 
     def _build_object(self, one: SaveableObject, name: str) -> Any:
         """What pins an object in the task that holds it; what writes it then is among the records."""
-        with self._graph.device(None), self._graph.device(one.device):
+        with self._graph.only_device(one.device):
             self._records.append(ops.save_tensors(self._base, [], snapshot=name))
             return ops.pin_tensors([spec.tensor for spec in one.specs], names=tuple(spec.name for spec in one.specs),
                                    shared_name=name)

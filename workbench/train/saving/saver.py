@@ -154,14 +154,14 @@ class Saver:
             self._assigns = [piece.variable.assign(value).op for group, values in read for piece, value in zip(group, values)]
             held = []
             for one, values in found:
-                with root_graph().device(None), root_graph().device(one.device):
+                with root_graph().only_device(one.device):
                     held.append((one, [ops.identity(value) for value in values]))
         self._imports = [(one.restore(values, None), values) for one, values in held]      # which may be fed instead
 
     def _build_object(self, one: SaveableObject) -> list[Tensor]:
         """Make what writes an object; gives the tensors that are read back."""
         tensors, names = [spec.tensor for spec in one.specs], tuple(spec.name for spec in one.specs)
-        with root_graph().device(None), root_graph().device(one.device):
+        with root_graph().only_device(one.device):
             self._object_records.append(ops.save_tensors(self.path, tensors, names=names))
             found: Any = ops.restore(self.path, tensors=names, dtypes=tuple(t.dtype for t in tensors),
                                      shapes=tuple(t.shape for t in tensors))
