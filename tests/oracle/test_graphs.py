@@ -298,3 +298,67 @@ def test_functions_of_tensorflow_s_library_compute_what_they_compute_there() -> 
             np.testing.assert_allclose(got, wanted, rtol=1e-6)
         slopes = ours.gradients(mine.get_tensor_by_name(names[0]), mine.get_tensor_by_name("x:0"))
         np.testing.assert_array_equal(np.count_nonzero(session.run(slopes[0], {"x:0": value}), axis=1), [2, 2, 2])
+
+
+def test_outputs_are_called_what_tensorflow_calls_them() -> None:
+    tensorflow()
+    from tensorflow.python.framework import op_def_registry
+
+    from workbench.formats.outputs import NAMED
+
+    compared("names", len(NAMED))
+    for kind, names in NAMED.items():
+        theirs = op_def_registry.get(kind)
+        if theirs is None:      # of versions before or ours alone
+            continue
+        found = [arg.name + "*" * bool(arg.number_attr or arg.type_list_attr) for arg in theirs.output_arg]
+        assert found == names, kind
+
+
+def test_functions_of_ours_compute_the_same_in_tensorflow() -> None:
+    """Calls with captures, in a loop, with gradients of their own, written as functions of the library."""
+    tf = tensorflow()
+    from workbench.tf1.python.framework.function import Defun
+
+    with ours.Graph().as_default() as graph:
+        scale = ours.get_variable("scale", initializer=[2.0, 3.0, 4.0])
+
+        @Defun(ours.float32, ours.float32, func_name="slope")
+        def slope(x: Any, dy: Any) -> Any:
+            return dy * ours.cos(x) * 0.5      # not what it would be
+
+        @Defun(ours.float32, func_name="half_sine", grad_func=slope)
+        def half_sine(x: Any) -> Any:
+            return ours.sin(x) * 0.5
+
+        @Defun(ours.float32, func_name="wave", out_names=["best", "sum"])
+        def wave(x: Any) -> Any:
+            values, where = ours.nn.top_k(half_sine(x) * scale, 2)
+            return values + ours.cast(where, ours.float32), ours.cond(x[0, 0] > 0.0, lambda: x + 1.0, lambda: x * 2.0)
+
+        x = ours.placeholder(ours.float32, [2, 3], name="x")
+        best, total = wave(x)
+        looped = ours.while_loop(lambda i, t: i < 3, lambda i, t: (i + 1, wave(t)[1]), [0, x])[1]
+        names = [t.name for t in (best, total, looped, *ours.gradients([best, total], [x, scale]))]
+        proto, start = graph.as_graph_def(), ours.global_variables_initializer().name
+        proto = graph.as_graph_def()
+        value = np.random.default_rng(3).normal(size=(2, 3)).astype("f")
+        with ours.Session() as session:
+            session.run(start)
+            exact = session.run(names, {x: value})
+    assert {"slope", "half_sine", "wave"} <= {function.signature.name for function in proto.library.function}
+    assert [(g.function_name, g.gradient_func) for g in proto.library.gradient] == [("half_sine", "slope")]
+    assert not any(node.op.startswith("Workbench") for node in proto.node)
+    with quiet(), tf.Graph().as_default() as theirs, tf.Session() as session:
+        tf.import_graph_def(tf.GraphDef.FromString(proto.SerializeToString()), name="")
+        session.run(start)
+        compared("values", len(names))
+        for got, wanted in zip(session.run(names, {"x:0": value}), exact):
+            np.testing.assert_allclose(got, wanted, rtol=1e-5)
+        [again] = session.run(tf.gradients(theirs.get_tensor_by_name(names[0]), theirs.get_tensor_by_name("x:0")), {"x:0": value})
+        assert np.count_nonzero(again) == 4
+    with ours.Graph().as_default(), ours.Session() as session:
+        ours.import_graph_def(proto, name="")
+        session.run(start)
+        for got, wanted in zip(session.run(names, {"x:0": value}), exact):
+            np.testing.assert_allclose(got, wanted, rtol=1e-6)

@@ -1,57 +1,17 @@
 """Functions in the library of a GraphDef: each call becomes a copy of the function's nodes, below the name of the call."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from workbench import errors
 from workbench.formats.messages import message
+from workbench.formats.outputs import output_place
 
 __all__ = ["inlined"]
 
 _CALLS = {"PartitionedCall", "StatefulPartitionedCall"}      # name the function in the attribute "f"
 _DEEP = 50               # calls within calls; more are taken for a function that calls itself
-_OUTPUTS = """
-Switch RefSwitch: output_false output_true
-Merge RefMerge: output value_index
-Unique: y idx
-UniqueWithCounts: y idx count
-ListDiff: out idx
-TopK TopKV2: values indices
-Qr: q r
-Svd: s u v
-SelfAdjointEigV2: e v
-LogMatrixDeterminant: sign log_abs_determinant
-BroadcastGradientArgs: r0 r1
-SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits: loss backprop
-CTCLoss: loss gradient
-FusedBatchNorm FusedBatchNormV2: y batch_mean batch_variance reserve_space_1 reserve_space_2
-FusedBatchNormV3: y batch_mean batch_variance reserve_space_1 reserve_space_2 reserve_space_3
-TensorArrayV3: handle flow
-TensorArrayGradV3: grad_handle flow_out
-TensorArrayConcat TensorArrayConcatV2 TensorArrayConcatV3: value lengths
-TensorListConcat TensorListConcatV2: tensor lengths
-TensorListPopBack: output_handle tensor
-StringSplit: indices values shape
-SparseReorder: output_indices output_values
-SparseReshape: output_indices output_shape
-SparseToSparseSetOperation: result_indices result_values result_shape
-SampleDistortedBoundingBox SampleDistortedBoundingBoxV2: begin size bboxes
-UniformCandidateSampler LogUniformCandidateSampler LearnedUnigramCandidateSampler FixedUnigramCandidateSampler: \
-sampled_candidates true_expected_count sampled_expected_count
-ReaderRead ReaderReadV2: key value
-ReaderReadUpTo ReaderReadUpToV2: keys values
-"""
-
-
-def _table() -> dict[str, list[str]]:
-    """Operation type -> the names of its outputs, where it has several: functions name them, other graphs count them."""
-    rows = [line.partition(":") for line in _OUTPUTS.strip().splitlines()]
-    return {kind: outputs.split() for kinds, _, outputs in rows for kind in kinds.split()}
-
-
-_NAMED = _table()
-
 
 def inlined(proto: Any) -> Any:
     """`proto`, a GraphDef, without calls of the functions in its library; itself where there are none.
@@ -166,11 +126,11 @@ class _Body:
         return "^" + self._name(name)
 
     def _offset(self, name: str, output: str) -> int:
-        outputs: Sequence[str] = _NAMED.get(self.kinds[name], [output])
-        if output not in outputs:
+        found = output_place(self.kinds[name], output)
+        if found is None:
             raise errors.UnimplementedError(f"{self.where}, in which the output {output!r} of {name!r} ({self.kinds[name]}) is "
                                             "read, whose place among its outputs is not known; write it without functions")
-        return outputs.index(output)
+        return found
 
     def _end(self) -> Any:
         """The node of the call's name: what the function returns, after all that it does."""

@@ -10,9 +10,11 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.dtype import DType, as_dtype, resource, variant
 from workbench.core.graph.graph import Graph, Operation, Tensor
-from workbench.core.graph.program import Program, topological
-from workbench.core.passes.lower import ambient, lower
+from workbench.core.graph.program import topological
+from workbench.core.graph.subgraph import root_graph
+from workbench.core.passes.lower import ambient
 from workbench.formats import families as _families  # noqa: F401  (fills the tables of twins)
+from workbench.formats.definitions import add_functions, described, flat
 from workbench.formats.elements import element_dtypes
 from workbench.formats.frames import anchor, frames_of
 from workbench.formats.messages import message
@@ -20,7 +22,7 @@ from workbench.formats.own import tell, write_own
 from workbench.formats.twins import exporters
 from workbench.formats.values import attr, tensor_proto
 
-__all__ = ["Writer", "graph_def", "node_def"]
+__all__ = ["Writer", "function_def", "graph_def", "node_def"]
 
 PRODUCER, MIN_CONSUMER = 22, 0      # of GraphDef's versions: those of TensorFlow 1.0, which every later one reads
 
@@ -28,12 +30,14 @@ PRODUCER, MIN_CONSUMER = 22, 0      # of GraphDef's versions: those of TensorFlo
 class Writer:
     """One export: the nodes so far, and the text by which inputs name what was written.
 
-    `reserved` are names that operations to come have.
+    `reserved` are names that operations to come have, `library` is where functions are written, by default that of `proto`.
     """
 
     def __init__(self, reserved: Iterable[str] = (), add_shapes: bool = False,
-                 inside: dict[Operation, tuple[str, ...]] | None = None, strangers: bool | None = None) -> None:
+                 inside: dict[Operation, tuple[str, ...]] | None = None, strangers: bool | None = None,
+                 library: Any = None) -> None:
         self.proto = message("GraphDef")()
+        self.library = self.proto.library if library is None else library
         self.proto.versions.producer, self.proto.versions.min_consumer = PRODUCER, MIN_CONSUMER
         self._taken = {name.lower() for name in reserved}
         self._shapes, self._inside, self._strangers = add_shapes, inside or {}, strangers
@@ -87,6 +91,11 @@ class Writer:
             yield
         finally:
             self._outputs = before
+
+    def within(self, graph: Graph, library: Any = None) -> Writer:
+        """A writer for the operations of a function, which has this one's library, or another."""
+        return Writer([op.name for op in graph.operations], inside=frames_of(graph), strangers=self._strangers,
+                      library=self.library if library is None else library)
 
     def write(self, op: Operation) -> None:
         """The nodes of `op`: one of our own where TensorFlow has nothing like it and no stranger's was asked for."""
@@ -148,14 +157,15 @@ class Writer:
 def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False, strangers: bool = False) -> Any:
     """The GraphDef of `graph`, of its operations after the first `from_version` alone where that is given.
 
-    Branches and loops are written with TensorFlow's switch, merge and frames. What TensorFlow has no operation for becomes a
+    Branches and loops are written with TensorFlow's switch, merge and frames, functions that TensorFlow can read as such. What TensorFlow has no operation for becomes a
     node of our own, which a warning names; with `strangers` nodes of which only names and inputs count, for those who look.
     What our savers have made is left out: an exported meta graph has TensorFlow's in its place.
     """
-    plain, aliases = _flat(graph)
+    plain, aliases = flat(graph, Writer(strangers=strangers))
     old = {op.name for op in (*graph.operations[:from_version or 0], *_of_savers(graph))}
     writer = Writer([op.name for op in plain.operations] + [name for name, _ in aliases], add_shapes, frames_of(plain),
                     strangers)
+    add_functions(writer, root_graph(graph).held.get("functions", {}).values())
     written = topological([op for op in plain.operations if op.name not in old])
     for op in written:
         writer.write(op)
@@ -184,18 +194,13 @@ def _alias(writer: Writer, name: str, tensor: Tensor) -> None:
     node.attr["T"].CopyFrom(attr("type", tensor.dtype))
 
 
-def _flat(graph: Graph) -> tuple[Graph, list[tuple[str, Tensor]]]:
-    """The graph without bodies, and (name, tensor) of the first result of each branch and loop."""
-    functional = [op for op in graph.operations if any(isinstance(v, Graph) for v in op.attrs.values())]
-    if not functional:
-        return graph, []
-    fetched = tuple(op.outputs[0] for op in functional if op.outputs)
-    program = lower(Program(graph, (), fetched, tuple(graph.operations)), lambda op: True)
-    return program.graph, [(t.op.name, new) for t, new in zip(fetched, program.fetches) if not program.graph.has(t.op.name)]
-
-
 def node_def(op: Operation) -> Any:
     """The NodeDef of one operation."""
     writer = Writer()
     writer.write(op)
     return next(node for node in writer.proto.node if node.name == op.name)
+
+
+def function_def(function: Any) -> Any:
+    """The FunctionDef of a function of nn.functions; UnimplementedError where it uses what TensorFlow has not."""
+    return described(function, Writer())

@@ -7,6 +7,7 @@ import workbench as wb
 from workbench import errors
 from workbench.core.graph import graph as _graphs
 from workbench.core.graph.language import Language
+from workbench.nn.functions import functions_of
 from workbench.tf1.devices import DeviceSpec
 from workbench.tf1.names import OPERATIONS
 
@@ -44,6 +45,8 @@ def _type(op: Any) -> str:
         made = _RESULTS[op.inputs[0].op.kind]
         if op.name.startswith(f"{op.inputs[0].op.name}/{made}"):
             return made
+    if op.kind == "call":
+        return str(op.attrs["function"])
     if op.kind == "constant":      # its node would be a copy of its value
         return "Const"
     try:
@@ -84,6 +87,24 @@ class Graph(wb.Graph):
         known = (v for key in self.get_all_collection_keys() for v in self.get_collection(key) if getattr(
             v, "handle", None) is found)
         return next(known, None) or self.as_graph_element(name)
+
+    # functions, by the names that libraries know
+    @property
+    def _functions(self) -> dict[str, Any]:
+        """The functions of the graph by name."""
+        return functions_of(self)
+
+    def _is_function(self, name: str) -> bool:
+        """Has the graph a function of that name?"""
+        return name in functions_of(self)
+
+    def _get_function(self, name: str) -> Any:
+        """The function of that name, None where there is none."""
+        return functions_of(self).get(name)
+
+    def _add_function(self, function: Any) -> None:
+        """Let the graph have the function."""
+        function.add_to_graph(self)
 
     def _apply_device_functions(self, op: Any) -> None:
         """Tell `op`, by its `_set_device`, which device the scopes in force ask for: so Keras asks for it."""

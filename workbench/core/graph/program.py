@@ -14,7 +14,7 @@ __all__ = ["Program", "has_effect", "is_back_edge", "needed", "state_name", "sta
            "written"]
 
 _READERS = frozenset({"read_variable", "resource_gather", "is_variable_initialized"})
-_WITH_BODIES = frozenset({"if", "while"})
+_WITH_BODIES = frozenset({"call", "if", "while"})
 _MAY_REFUSE = ("check_numerics",)      # raises on purpose, so that what comes after it does not happen
 
 

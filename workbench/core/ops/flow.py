@@ -1,4 +1,4 @@
-"""Control flow as operations: switch, merge and frames for dataflow by hand, `if` and `while` with bodies."""
+"""Control flow as operations: switch, merge and frames for dataflow by hand; `if`, `while` and calls with bodies."""
 from __future__ import annotations
 
 import dataclasses
@@ -183,3 +183,19 @@ def while_(*inputs: Any, cond_graph: Subgraph, body_graph: Subgraph, parallel_it
     raise errors.InternalError("while: its bodies are compiled or lowered by the planner; there is no kernel to call")
 
 
+def _call_shapes(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    return [tensor.shape for tensor in attrs["body"].results]
+
+
+def _call_dtypes(dtypes: Sequence[DType], attrs: Mapping[str, Any]) -> list[DType]:
+    return [tensor.dtype for tensor in attrs["body"].results]
+
+
+@op("*inputs? ->", name="call", types="any ->", shape=_call_shapes, dtypes=_call_dtypes, specialize=_specialize("call"))
+def call(*inputs: Any, function: str, body: Subgraph, results: Sequence[str], noinline: bool = False) -> Any:
+    """The results of `body`, which takes the inputs, in order, as its arguments: a call of the function of that name.
+
+    `results` are the names of its own, the first; those behind them are values that gradients need. `noinline` is what others
+    are told of the call: here a step has the operations of the body in the place of every call.
+    """
+    raise errors.InternalError("call: its body takes its place before a step is planned; there is no kernel to call")

@@ -1,4 +1,4 @@
-"""Gradients of `if` and `while`: bodies of gradients, and the forward values that they need."""
+"""Gradients of `if`, `while` and calls: bodies of gradients, and the forward values that they need."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from workbench.core.graph.dtype import resource, variant
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import selective
 from workbench.core.graph.subgraph import Subgraph
-from workbench.core.ops.flow import if_
+from workbench.core.ops.flow import call, if_
 from workbench.core.ops.flow_body import claim, copy_body, extend, outside, unify
 
 __all__ = ["GradientBody", "body_gradients", "carries", "dense_shape_as", "zero", "zero_as"]
@@ -80,7 +80,7 @@ def body_gradients(forward: Subgraph, wanted: Sequence[int], seeds: dict[int, An
     return ops.gradients(ys, [forward.arguments[i] for i in wanted], grad_ys=list(seeds.values()), name="body")      # type: ignore[no-any-return]
 
 
-# branches
+# branches and calls
 
 @dataclass
 class _Seeds:
@@ -104,24 +104,30 @@ class _Seeds:
         return inner
 
 
+_SIDES = {"if": {"then_branch": "then", "else_branch": "else"}, "call": {"body": "body"}}
+_OWN = {"if": 1, "call": 0}      # inputs before those that the bodies take
+
+
 @selective
-def _if_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[Any]:
-    """`if` over the gradients of the branches; the forward operation gives out what they need (paper §4.1)."""
+def _gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[Any]:
+    """`if` over the gradients of the branches, or a call of the gradient of what was called; the forward operation gives out
+    what they need (paper §4.1)."""
+    own, names = _OWN[node.kind], _SIDES[node.kind]
     seeds = _Seeds({k: dy for k, dy in enumerate(dys) if dy is not None and carries(node.outputs[k])})
-    wanted = [i for i, t in enumerate(node.inputs) if i > 0 and needed[i] and carries(t)]
+    wanted = [i for i, t in enumerate(node.inputs) if i >= own and needed[i] and carries(t)]
     if not seeds.given or not wanted:
         return [None] * len(node.inputs)
     graph = get_default_graph()
-    title = claim(graph, "if")
-    forwards = [copy_body(node.attrs[key])[0] for key in ("then_branch", "else_branch")]
+    title = claim(graph, node.kind)
+    forwards = [copy_body(node.attrs[key])[0] for key in names]
     saved = _Saved(node, forwards)
-    sides = [GradientBody(f, f"{title}/{side}", saved.provide) for f, side in zip(forwards, ("then", "else"))]
+    sides = [GradientBody(f, f"{title}/{side}", saved.provide) for f, side in zip(forwards, names.values())]
     found = []
     for body, forward in zip(sides, forwards):
         with body.as_default(), body.inside():
-            found.append(body_gradients(forward, [i - 1 for i in wanted], seeds.inside(body)))
+            found.append(body_gradients(forward, [i - own for i in wanted], seeds.inside(body)))
     kept = [p for p in range(len(wanted)) if any(grads[p] is not None for grads in found)]
-    forms = [_agree(sides, forwards, found, p, wanted[p] - 1) for p in kept]
+    forms = [_agree(sides, forwards, found, p, wanted[p] - own) for p in kept]
     for body in sides:
         used = program.needed(t.op for t in body.results)
         body.captures = [(saved.place(tensor), inner) for tensor, inner in body.captures if inner.op in used]
@@ -129,10 +135,12 @@ def _if_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[A
     for body in sides:
         body.captures = [(saved.outer(place), inner) for place, inner in body.captures]
         body.arguments = [inner for _, inner in body.captures]
-    branches = [body.closed(graph) for body in sides]
-    captures = unify(branches, 0)
-    new = graph.create("if", [node.inputs[0], *captures], {"then_branch": branches[0], "else_branch": branches[1]},
-                       title + "/")
+    closed = [body.closed(graph) for body in sides]
+    captures = unify(closed, 0)
+    attrs = {**node.attrs, **dict(zip(names, closed))}
+    if node.kind == "call":
+        attrs |= {"function": f"{node.attrs['function']}_grad", "results": [f"dx_{i}" for i in range(len(closed[0].results))]}
+    new = graph.create(node.kind, [*node.inputs[:own], *captures], attrs, title + "/")
     return _scatter(node, [wanted[p] for p in kept], forms, list(new.outputs))
 
 
@@ -191,7 +199,7 @@ def _scatter(node: Operation, positions: Sequence[int], forms: Sequence[Any], ou
 
 
 class _Saved:
-    """Values inside the branches of an `if` that its gradient uses: they become more outputs of it."""
+    """Values inside the branches of an `if`, or of a call, that its gradient uses: they become more outputs of it."""
 
     def __init__(self, node: Operation, forwards: Sequence[Subgraph]) -> None:
         self.node, self.forwards = node, forwards
@@ -219,14 +227,13 @@ class _Saved:
             for forward in self.forwards:
                 with outside(forward), forward.inside():
                     forward.results.append(tensor if tensor.graph is forward else _placeholder(tensor))
-        attrs = {**self.node.attrs, "then_branch": self.forwards[0], "else_branch": self.forwards[1]}
-        extend(self.node, self.node.inputs, attrs)
+        extend(self.node, self.node.inputs, {**self.node.attrs, **dict(zip(_SIDES[self.node.kind], self.forwards))})
 
     def outer(self, tensor: Tensor) -> Tensor:
         """What carries `tensor` beside the node."""
         for forward in self.forwards:
             if tensor in forward.arguments:
-                return self.node.inputs[1 + forward.arguments.index(tensor)]
+                return self.node.inputs[_OWN[self.node.kind] + forward.arguments.index(tensor)]
         return self.node.outputs[self.places[tensor]] if tensor in self.places else tensor
 
 
@@ -243,4 +250,5 @@ def _placeholder(tensor: Tensor) -> Tensor:
     return ops.zeros(dims, tensor.dtype)      # type: ignore[no-any-return]
 
 
-if_.gradient(_if_gradient)
+if_.gradient(_gradient)
+call.gradient(_gradient)

@@ -7,6 +7,7 @@ from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, needed, topological
 from workbench.core.graph.shape import Shape
+from workbench.core.passes.inline import inline
 from workbench.core.passes.rewrite import Rewrite
 
 __all__ = ["prune"]
@@ -17,7 +18,7 @@ def prune(graph: Graph, fetches: Sequence[Tensor], targets: Sequence[Operation],
     """The backward closure of `fetches` and `targets`, cut at `feeds` (paper W§4.2).
 
     Each fed tensor becomes an `argument` of the given shape, in the order of `feeds`; since shapes are inferred again,
-    concrete feed shapes make everything below them concrete.
+    concrete feed shapes make everything below them concrete. Calls of functions become what they do.
     """
     roots = [t.op for t in fetches if t not in feeds] + list(targets)
     keep = needed(roots, lambda tensor: tensor in feeds)
@@ -35,8 +36,8 @@ def prune(graph: Graph, fetches: Sequence[Tensor], targets: Sequence[Operation],
     for op in keep:
         if op.derived and not op.colocation <= kept and op in state.operations:
             _follow_dropped(op, state.operations[op][0], kept)
-    return Program(state.graph, tuple(state.tensors[t] for t in feeds), tuple(state.tensors[t] for t in fetches),
-                   tuple(dict.fromkeys(state.operations[op][0] for op in targets)))
+    return inline(Program(state.graph, tuple(state.tensors[t] for t in feeds), tuple(state.tensors[t] for t in fetches),
+                          tuple(dict.fromkeys(state.operations[op][0] for op in targets))))
 
 
 def _follow_dropped(op: Operation, new: Operation, kept: set[str]) -> None:
