@@ -355,7 +355,8 @@ def test_functions_of_ours_compute_the_same_in_tensorflow() -> None:
         compared("values", len(names))
         for got, wanted in zip(session.run(names, {"x:0": value}), exact):
             np.testing.assert_allclose(got, wanted, rtol=1e-5)
-        [again] = session.run(tf.gradients(theirs.get_tensor_by_name(names[0]), theirs.get_tensor_by_name("x:0")), {"x:0": value})
+        best, x = (theirs.get_tensor_by_name(name) for name in (names[0], "x:0"))
+        [again] = session.run(tf.gradients(best, x), {x: value})
         assert np.count_nonzero(again) == 4
     with ours.Graph().as_default(), ours.Session() as session:
         ours.import_graph_def(proto, name="")

@@ -42,8 +42,8 @@ def _apart(op: Operation, writer: Any) -> bool:
 
 def _writable(op: Operation, writer: Any) -> bool:
     try:
-        function_def_of(writer.within(op.attrs["body"], message("FunctionDefLibrary")()), op.attrs["function"], op.attrs["body"],
-                        op.attrs["results"])
+        alone = writer.within(op.attrs["body"], message("FunctionDefLibrary")())
+        function_def_of(alone, op.attrs["function"], op.attrs["body"], op.attrs["results"])
     except errors.UnimplementedError:
         return False
     return True

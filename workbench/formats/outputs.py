@@ -19,8 +19,8 @@ output: All Angle Any ArgMax ArgMin AsString AvgPool AvgPool3D AvgPool3DGrad Avg
     MatrixSetDiag MatrixSolve MatrixSolveLs MatrixTriangularSolve Max MaxPool MaxPool3D MaxPool3DGrad MaxPool3DGradGrad \\
     MaxPoolGrad MaxPoolGradGrad Mean Min MirrorPad MirrorPadGrad Multinomial NextIteration OneHot Pack Pad PadV2 ParseTensor \\
     Placeholder PlaceholderV2 PlaceholderWithDefault PreventGradient Print Prod RFFT RFFT2D RFFT3D RGBToHSV RandomGamma \\
-    RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform RandomUniformInt Range Rank Real ReduceJoin \\
-    RefEnter RefExit RefIdentity RefNextIteration RegexReplace Reshape ResizeBicubicGrad ResizeBilinearGrad \\
+    RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform RandomUniformInt Range Rank Real \\
+    ReduceJoin RefEnter RefExit RefIdentity RefNextIteration RegexReplace Reshape ResizeBicubicGrad ResizeBilinearGrad \\
     ResizeNearestNeighborGrad ResourceCountUpTo ResourceGather ReverseSequence ReverseV2 Roll ScatterNd SegmentMax SegmentMin \\
     SegmentProd SegmentSum Select SelectV2 Shape Size Slice Snapshot SpaceToBatchND SpaceToDepth Squeeze StackPushV2 \\
     StopGradient StridedSlice StridedSliceGrad StringJoin StringStrip StringToHashBucket StringToHashBucketFast \\
@@ -157,8 +157,8 @@ def output_name(node: Any, index: int) -> str:
     names = NAMED.get(node.op)
     if names is None or (len(names) > 1 and any(name.endswith("*") for name in names)) or (
             index >= len(names) and not names[-1].endswith("*")):
-        raise errors.UnimplementedError(f"as_graph_def: {node.name!r} ({node.op}) stands in a function, but what TensorFlow calls "
-                                        f"its output {index} is not known; write it outside of functions")
+        raise errors.UnimplementedError(f"as_graph_def: {node.name!r} ({node.op}) stands in a function, but what TensorFlow "
+                                        f"calls its output {index} is not known; write it outside of functions")
     return f"{names[0][:-1]}:{index}" if names[0].endswith("*") else f"{names[index]}:0"
 
 

@@ -18,8 +18,8 @@ _log = logging.getLogger("workbench")
 _PREFIX = "Workbench"
 _VALUES = "values"      # the attribute with ours, as bytes
 _HANDLES = 1 << 16      # every input is what it was: a value that is read of a variable has a node of its own
-_INNER = {"apply_matmul_descent", "apply_together", "argument", "call", "fused", "if", "receive", "restore", "restore_state", "save",
-          "save_state", "send", "swap_in", "swap_out", "while"}
+_INNER = {"apply_matmul_descent", "apply_together", "argument", "call", "fused", "if", "receive", "restore", "restore_state",
+          "save", "save_state", "send", "swap_in", "swap_out", "while"}
 """What belongs to the steps of one session, what savers add to a graph, and what is taken apart before it is written."""
 _told: set[str] = set()
 

@@ -157,9 +157,10 @@ class Writer:
 def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False, strangers: bool = False) -> Any:
     """The GraphDef of `graph`, of its operations after the first `from_version` alone where that is given.
 
-    Branches and loops are written with TensorFlow's switch, merge and frames, functions that TensorFlow can read as such. What TensorFlow has no operation for becomes a
-    node of our own, which a warning names; with `strangers` nodes of which only names and inputs count, for those who look.
-    What our savers have made is left out: an exported meta graph has TensorFlow's in its place.
+    Branches and loops are written with TensorFlow's switch, merge and frames, functions that TensorFlow can read as such.
+    What TensorFlow has no operation for becomes a node of our own, which a warning names; with `strangers` nodes of which
+    only names and inputs count, for those who look. What our savers have made is left out: an exported meta graph has
+    TensorFlow's in its place.
     """
     plain, aliases = flat(graph, Writer(strangers=strangers))
     old = {op.name for op in (*graph.operations[:from_version or 0], *_of_savers(graph))}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.grad import RegisterGradient
+from workbench.core.grad import RegisterGradient, gradients
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
@@ -18,7 +18,7 @@ from workbench.core.graph.subgraph import root_graph
 from workbench.core.graph.text import to_text
 from workbench.nn.scopes import get_variable_scope, variable_scope
 
-__all__ = ["Declare", "Defun", "functions_of"]
+__all__ = ["Declare", "Defun", "functions_of", "remote_call", "symbolic_gradient"]
 
 _numbers = itertools.count()
 
@@ -72,14 +72,15 @@ def _taken(function: Callable[..., Any]) -> tuple[int, float]:
     parameters = inspect.signature(function).parameters.values()
     plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
     if len(plain) + any(p.kind is p.VAR_POSITIONAL for p in parameters) < len(parameters):
-        raise errors.InvalidArgumentError(f"Defun: {_called(function)} takes arguments by name or with defaults (Functions with "
-                                          "argument defaults or keyword arguments are not supported.); take each by position")
+        raise errors.InvalidArgumentError(f"Defun: {_called(function)} takes arguments by name or with defaults (Functions "
+                                          "with argument defaults or keyword arguments are not supported.); take each by "
+                                          "position")
     return len(plain), len(plain) if len(plain) == len(parameters) else float("inf")
 
 
 class Declare:
-    """A function that is defined later, by its name: `inputs` and `outputs` are lists of (name, dtype). Calls, from within other
-    functions too, are those of the function that Defun has given that name by then.
+    """A function that is defined later, by its name: `inputs` and `outputs` are lists of (name, dtype). Calls, from within
+    other functions too, are those of the function that Defun has given that name by then.
 
     NotFoundError for a call before that.
     """
@@ -93,10 +94,13 @@ class Declare:
         """A call of the function of that name."""
         found = functions_of(get_default_graph()).get(self.name)
         if found is None:
-            raise errors.NotFoundError(f"Declare: function {self.name!r} is not defined yet; define it with "
-                                       f"Defun(func_name={self.name!r}) and add it to the graph (add_to_graph) before its first "
-                                       "call")
+            raise _unknown("Declare", self.name)
         return found(*inputs, name=name)
+
+
+def _unknown(where: str, name: str) -> errors.NotFoundError:
+    return errors.NotFoundError(f"{where}: function {name!r} is not defined yet; define it with Defun(func_name={name!r}) and "
+                                "add it to the graph (add_to_graph) first")
 
 
 class Function:
@@ -157,8 +161,8 @@ class Function:
         """
         known = functions_of(graph).setdefault(self.name, self)
         if known is not self and to_text(known.body()) != to_text(self.body()):
-            raise errors.InvalidArgumentError(f"Defun: the graph has another function {self.name!r} already (Another function is "
-                                              "already defined with that name); give func_name another name")
+            raise errors.InvalidArgumentError(f"Defun: the graph has another function {self.name!r} already (Another function "
+                                              "is already defined with that name); give func_name another name")
         if isinstance(self.grad_func, Function):
             self.grad_func.add_to_graph(graph)
 
@@ -244,7 +248,7 @@ def _called(function: Callable[..., Any]) -> str:
 
 
 class Overloaded:
-    """A function of arguments of any dtypes: for each list of them a Function of its own, with the dtypes behind a given name."""
+    """A function of arguments of any dtypes: for each list of them a Function of its own, with the dtypes in a given name."""
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         self._function, self._options = function, options
@@ -269,3 +273,41 @@ class Overloaded:
     def captured_inputs(self) -> list[Tensor]:
         """The tensors from outside that it reads, for any of the dtypes so far."""
         return list(dict.fromkeys(t for made in self._made.values() for t in made.captured_inputs))
+
+
+# operations that take functions
+
+def _named(where: str, f: Any) -> Any:
+    """A function of the default graph by its name, or itself."""
+    if not isinstance(f, (str, bytes)):
+        return f
+    name = f if isinstance(f, str) else f.decode()
+    known = functions_of(get_default_graph())
+    if name not in known:
+        raise _unknown(where, name)
+    return known[name]
+
+
+def symbolic_gradient(input: Sequence[Any], Tout: Sequence[Any], f: Any, name: str | None = None) -> Any:
+    """The gradients by its arguments of a function, or of the one of that name: `input` is its arguments and then the gradients
+    of its results; as many as `Tout`, zeros where it does not depend on an argument. NotFoundError for an unknown name."""
+    function, count = _named("symbolic_gradient", f), len(Tout)
+    with get_default_graph().name_scope(name or "SymbolicGradient"):
+        xs = [convert(x) for x in input[:count]]
+        made = function(*xs)
+        ys = list(made) if isinstance(made, tuple) else [made]
+        if len(ys) != len(input) - count:
+            raise errors.InvalidArgumentError(f"symbolic_gradient: {function.name} has {len(ys)} results but "
+                                              f"{len(input) - count} gradients of them were given, behind {count} arguments; "
+                                              "give one of each")
+        found = [ops.zeros_like(x) if dx is None else convert(dx) for x, dx in zip(xs, gradients(ys, xs, list(input[count:])))]
+    return found[0] if count == 1 else found
+
+
+def remote_call(args: Sequence[Any], Tout: Sequence[Any], f: Any, target: str, name: str | None = None) -> Any:
+    """What a function, or the one of that name, returns for these arguments, computed on the device `target`."""
+    if not isinstance(target, str):
+        raise errors.UnimplementedError(f"remote_call: target is {target!r}, but where operations run is known before a step; "
+                                        "give the name of a device")
+    with get_default_graph().only_device(target):
+        return _named("remote_call", f)(*args, name=name)

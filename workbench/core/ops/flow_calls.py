@@ -63,9 +63,10 @@ def function_body(name: str, function: Callable[..., Any], arguments: Sequence[t
 
 def _named(name: str, values: Sequence[Tensor], titles: Sequence[str] | None) -> list[str]:
     if titles is not None and (len(titles) != len(values) or len({*titles}) < len(titles)):
-        raise errors.InvalidArgumentError(f"{name}: its {len(values)} results are to be called {', '.join(titles)} (output names "
-                                          f"must be either empty or equal in size to outputs. output names size = {len(titles)} "
-                                          f"outputs size = {len(values)}); give each a name of its own")
+        raise errors.InvalidArgumentError(
+            f"{name}: its {len(values)} results are to be called {', '.join(titles)} (output names must be either empty or "
+            f"equal in size to outputs. output names size = {len(titles)} outputs size = {len(values)}); give each a name of "
+            "its own")
     names = Names()
     return list(titles or [names.next(re.sub("[^a-z0-9_]", "_", t.op.name.lower())) for t in values])
 

@@ -191,6 +191,11 @@ def deserialize_rows(serialized, *, dtype, rank=None):
     if len({len(shape) for *_, shape in rows}) != 1:
         raise errors.InvalidArgumentError("deserialize_many_sparse: the tensors have different ranks, or there is none; pass "
                                           "some of one rank")
+    return joined_rows(rows)
+
+
+def joined_rows(rows):
+    """(indices, values, shape) of the sparse tensor with these rows, which are (indices, values, shape) of one rank."""
     indices = [np.concatenate([np.full((len(i), 1), row), i], 1) for row, (i, _, _) in enumerate(rows)]
     largest = np.max([shape for *_, shape in rows], 0)
     return (np.concatenate(indices).astype(np.int64), np.concatenate([v for _, v, _ in rows]),

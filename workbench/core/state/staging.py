@@ -1,6 +1,7 @@
 """Staging areas: tuples of arrays that wait between steps, by key, up to a number of them and of bytes."""
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,15 +71,15 @@ class Staged:
         self._check(key, indices, values)
         attempt = _Put(key, {i: np.array(value, copy=True) for i, value in zip(indices, values)}, done, fail)
         if (size := _size(attempt.values)) > self.memory_limit:
-            raise errors.ResourceExhaustedError(f"Attempted to insert tensors with combined size of '{size}' bytes into staging "
-                                                f"area {self.name!r} with a memory limit of '{self.memory_limit}'; put less, or "
-                                                "give memory_limit more")
+            raise errors.ResourceExhaustedError(f"Attempted to insert tensors with combined size of '{size}' bytes into "
+                                                f"staging area {self.name!r} with a memory limit of '{self.memory_limit}'; "
+                                                "put less, or give memory_limit more")
         return self._wait(self._puts, attempt)
 
     def take(self, key: int | None, indices: Sequence[int], keep: bool, done: Callable[..., None], fail: Fail,
              place: int = 0) -> Call:
-        """Call `done(key, values)` with these components once the key is there (None: any, with `place` others before it); unless
-        `keep`, they are gone then, and the key with its last component."""
+        """Call `done(key, values)` with these components once the key is there (None: any, with `place` others before it);
+        unless `keep`, they are gone then, and the key with its last component."""
         self._check(key, indices, None)
         return self._wait(self._takes, _Take(key, tuple(indices), keep, place, done, fail))
 
@@ -99,11 +100,11 @@ class Staged:
     def _check(self, key: int | None, indices: Sequence[int], values: Sequence[Array] | None) -> None:
         where, count = f"staging area {self.name!r}", len(self.dtypes)
         if any(not 0 <= i < count for i in indices):
-            raise errors.InvalidArgumentError(f"{where}: Index '{max(indices)}' for key '{key}' was out of bounds '{count}'; use 0 "
-                                              f"to {count - 1}")
-        if any(a >= b for a, b in zip(indices, indices[1:])) or not indices:
-            raise errors.InvalidArgumentError(f"{where}: Indices are not strictly ordered: {list(indices)}; name each once, the "
-                                              "smaller first")
+            raise errors.InvalidArgumentError(f"{where}: Index '{max(indices)}' for key '{key}' was out of bounds '{count}'; "
+                                              f"use 0 to {count - 1}")
+        if any(a >= b for a, b in itertools.pairwise(indices)) or not indices:
+            raise errors.InvalidArgumentError(f"{where}: Indices are not strictly ordered: {list(indices)}; name each once, "
+                                              "the smaller first")
         if values is not None and len(values) != len(indices):
             raise errors.InvalidArgumentError(f"{where}: {len(values)} values but {len(indices)} indices; give one of each")
 
@@ -153,8 +154,8 @@ class Staged:
         there = self._parts.get(put.key, {}) if put.key is not None else {}
         twice = min(there.keys() & put.values.keys(), default=0 if put.key in self._complete else None)
         if twice is not None:
-            raise errors.InvalidArgumentError(f"staging area {self.name!r}: The tensor for index '{twice}' for key '{put.key}' was "
-                                              "already initialized; take it first, or use another key")
+            raise errors.InvalidArgumentError(f"staging area {self.name!r}: The tensor for index '{twice}' for key "
+                                              f"'{put.key}' was already initialized; take it first, or use another key")
         if self._bytes + _size(put.values) > self.memory_limit or (whole and len(self._complete) >= self.capacity):
             return None
         self._bytes += _size(put.values)
@@ -179,8 +180,8 @@ class Staged:
         values = self._complete[key]
         gone = next((i for i in take.indices if i not in values), None)
         if gone is not None:
-            raise errors.InvalidArgumentError(f"staging area {self.name!r}: Tensor at index '{gone}' for key '{key}' has already "
-                                              "been removed; take each once")
+            raise errors.InvalidArgumentError(f"staging area {self.name!r}: Tensor at index '{gone}' for key '{key}' has "
+                                              "already been removed; take each once")
         found = [values[i] for i in take.indices]
         if not take.keep:
             for i in take.indices:

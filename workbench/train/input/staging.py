@@ -23,11 +23,11 @@ class BaseStagingArea:
         self._shapes = None if shapes is None else shapes_of(shapes, len(self._kinds))
         self._names = None if names is None else list(listed(names))
         if self._names is not None and len(self._names) != len(self._kinds):
-            raise errors.InvalidArgumentError(f"{type(self).__name__}: {len(self._kinds)} dtypes but {len(self._names)} names; give "
-                                              "one for each component")
+            raise errors.InvalidArgumentError(f"{type(self).__name__}: {len(self._kinds)} dtypes but {len(self._names)} "
+                                              "names; give one for each component")
         if capacity < 0 or memory_limit < 0:
-            raise errors.InvalidArgumentError(f"{type(self).__name__}: capacity is {capacity} and memory_limit {memory_limit}; they "
-                                              "must be positive, or 0 for no bound")
+            raise errors.InvalidArgumentError(f"{type(self).__name__}: capacity is {capacity} and memory_limit "
+                                              f"{memory_limit}; they must be positive, or 0 for no bound")
         self._limits = capacity, memory_limit
         self._handle: Tensor = ops.staging_area(
             component_types=tuple(self._kinds), capacity=capacity, memory_limit=memory_limit, ordered=ordered,
@@ -80,24 +80,25 @@ class BaseStagingArea:
         if isinstance(values, Mapping):
             names = self._names or []
             if not values or not {*values} <= {*names}:
-                raise errors.InvalidArgumentError(f"{where}: the values are called {sorted(values)} but the components {names} (Keys "
-                                                  "in dictionary to put do not match names of staging area); use those names")
+                raise errors.InvalidArgumentError(f"{where}: the values are called {sorted(values)} but the components "
+                                                  f"{names} (Keys in dictionary to put do not match names of staging area); "
+                                                  "use those names")
             indices = [i for i, name in enumerate(names) if name in values]
             given = [values[names[i]] for i in indices]
         else:
             given = list(values) if isinstance(values, (list, tuple)) else [values]
             if self._names:
-                raise errors.InvalidArgumentError(f"{where}: the components have names {self._names} (You must enqueue a dictionary "
-                                                  "in a staging area with names); put a dictionary")
+                raise errors.InvalidArgumentError(f"{where}: the components have names {self._names} (You must enqueue a "
+                                                  "dictionary in a staging area with names); put a dictionary")
             if indices is None or len(indices) != len(given) or any(not 0 <= i < len(self._kinds) for i in indices):
-                raise errors.InvalidArgumentError(f"{where}: {len(given)} values for the components {indices} of {len(self._kinds)} "
-                                                  "(Indices must be supplied when inserting a list of tensors); give the number of "
-                                                  "the component for each")
+                raise errors.InvalidArgumentError(f"{where}: {len(given)} values for the components {indices} of "
+                                                  f"{len(self._kinds)} (Indices must be supplied when inserting a list of "
+                                                  "tensors); give the number of the component for each")
         tensors = [convert(value, self._kinds[i]) for value, i in zip(given, indices)]
         for tensor, i in zip(tensors, indices):
             if not tensor.shape.compatible(self.shapes[i]):
-                raise errors.ShapeError(f"{where}: {tensor.name} has shape {tensor.shape} but component {i} has {self.shapes[i]}; "
-                                        "reshape it")
+                raise errors.ShapeError(f"{where}: {tensor.name} has shape {tensor.shape} but component {i} has "
+                                        f"{self.shapes[i]}; reshape it")
         return tensors, tuple(indices)
 
     def _parts(self, indices: Any) -> dict[str, Any]:
@@ -106,8 +107,10 @@ class BaseStagingArea:
             indices = range(len(self._kinds))
         places = [self._names.index(i) if self._names and i in self._names else i for i in indices]
         if not places or any(not isinstance(i, int) or not 0 <= i < len(self._kinds) for i in places):
-            raise errors.InvalidArgumentError(f"{type(self).__name__}: indices are {list(indices)} but there are {len(self._kinds)} "
-                                              f"components{f' called {self._names}' if self._names else ''}; name some of them")
+            raise errors.InvalidArgumentError(f"{type(self).__name__}: indices are {list(indices)} but there are "
+                                              f"{len(self._kinds)} "
+                                              f"components{f' called {self._names}' if self._names else ''}; name some of "
+                                              "them")
         return {"indices": tuple(places), "component_types": tuple(self._kinds[i] for i in places),
                 "shapes": tuple(self.shapes[i] for i in places)}
 
@@ -129,8 +132,8 @@ class StagingArea(BaseStagingArea):
         count = len(values) if isinstance(values, (list, tuple, Mapping)) else 1
         tensors, indices = self._put(values, range(count))
         if len(indices) != len(self._kinds):
-            raise errors.InvalidArgumentError(f"StagingArea: {len(indices)} values but {len(self._kinds)} components; put whole "
-                                              "tuples")
+            raise errors.InvalidArgumentError(f"StagingArea: {len(indices)} values but {len(self._kinds)} components; put "
+                                              "whole tuples")
         return ops.stage_append(self._handle, tensors, name=name or self._called("put"))
 
     def get(self, name: str | None = None) -> Any:
@@ -146,11 +149,11 @@ class StagingArea(BaseStagingArea):
 
 
 class MapStagingArea(BaseStagingArea):
-    """Tuples by int64 key, put and taken whole or in parts; taken without a key in the order of keys where it is `ordered`, else
-    in the order of their coming. At most `capacity` complete ones and `memory_limit` bytes (0: any number)."""
+    """Tuples by int64 key, put and taken whole or in parts; taken without a key in the order of keys where it is `ordered`,
+    else in the order of their coming. At most `capacity` complete ones and `memory_limit` bytes (0: any number)."""
 
-    def __init__(self, dtypes: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None, ordered: bool = False,
-                 capacity: int = 0, memory_limit: int = 0) -> None:
+    def __init__(self, dtypes: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None, ordered: bool =
+    False, capacity: int = 0, memory_limit: int = 0) -> None:
         super().__init__(dtypes, shapes, names, shared_name, capacity, memory_limit, ordered)
 
     def put(self, key: Any, vals: Any, indices: Any = None, name: str | None = None) -> Operation:

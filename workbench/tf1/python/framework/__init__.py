@@ -6,7 +6,7 @@ from workbench.core.graph import dtype as _dtype
 from workbench.core.graph.build import constant_shape as _constant_shape
 from workbench.core.graph.shape import as_shape as _as_shape
 from workbench.formats import saver as _saver
-from workbench.nn import functions as function
+from workbench.nn import functions as _functions
 from workbench.tf1.missing import Namespace
 
 __all__ = ["common_shapes", "constant_op", "device", "dtypes", "errors", "errors_impl", "file_io", "function", "graph_io",
@@ -33,6 +33,8 @@ dtypes = Namespace(**{name: getattr(_dtype, name) for name in _dtype.__all__}, b
 errors = errors_impl = tf.errors
 graph_util = graph_util_impl = tf.graph_util
 graph_io = Namespace(write_graph=tf.train.write_graph)
+function = Namespace(Defun=_functions.Defun, Declare=_functions.Declare, _DefinedFunction=_functions.Function,
+                     _OverloadedFunction=_functions.Overloaded)
 importer = _of("import_graph_def")
 meta_graph = Namespace(export_scoped_meta_graph=_saver.export_scoped_meta_graph,
                        import_scoped_meta_graph=_saver.import_scoped_meta_graph)

@@ -5,6 +5,8 @@ from typing import Any
 
 import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
+from workbench.nn import functions as _functions
+from workbench.nn import sparse_maps as _sparse_maps
 from workbench.nn.partitions import PartitionedVariable as _PartitionedVariable
 from workbench.tf1.missing import Namespace
 from workbench.tf1.python import inner as _inner
@@ -30,7 +32,13 @@ globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
 variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
 rnn = Namespace(**_NETWORKS, rnn_cell_impl=tf.nn.rnn_cell)
-data_flow_ops = gen_data_flow_ops = Namespace(**_ALL, Barrier=_barriers.Barrier, StagingArea=_staging.StagingArea)
+data_flow_ops = gen_data_flow_ops = Namespace(**_ALL, Barrier=_barriers.Barrier, StagingArea=_staging.StagingArea,
+                                               MapStagingArea=_staging.MapStagingArea)
+functional_ops = gen_functional_ops = Namespace(
+    **_ALL, remote_call=_functions.remote_call, symbolic_gradient=_functions.symbolic_gradient,
+    _symbolic_gradient=_functions.symbolic_gradient)
+sparse_ops = gen_sparse_ops = Namespace(**_ALL, **{
+    f"{line}{name}": getattr(_sparse_maps, name) for name in _sparse_maps.__all__ for line in ("", "_")})
 random_ops = Namespace(**_ALL, parameterized_truncated_normal=_ops.parameterized_truncated_normal)
 lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup)})
 image_ops = image_ops_impl = gen_image_ops = tf.image
