@@ -72,6 +72,53 @@ def test_loops_branches_and_variables_travel():
     assert ran(proto, "out:0", {"n:0": 1}, [init, ]) == 2
 
 
+def test_gradients_go_through_imported_loops():
+    """Loops within loops too; what each exit was called it is called still."""
+    def build():
+        x, n = tf.placeholder(tf.float32, [2], name="x"), tf.placeholder(tf.int32, [], name="n")
+        w = tf.get_variable("w", initializer=tf.constant([2.0, 3.0]))
+
+        def outer(i, a):
+            inner = tf.while_loop(lambda j, b: j < i, lambda j, b: (j + 1, tf.sin(b) * w), [0, a])[1]
+            return i + 1, inner + a * x
+        y = tf.identity(tf.while_loop(lambda i, a: i < n, outer, [0, x])[1], name="y")
+        slopes = tf.gradients(y, [x, w])
+        for name, value in zip(("dx", "dw"), (*slopes, *tf.gradients(tf.reduce_sum(slopes[0] * slopes[0]), [x]))):
+            tf.identity(value, name=name)
+        return tf.global_variables_initializer().name
+    with tf.Graph().as_default() as graph:
+        start = build()
+        with tf.Session() as session:
+            session.run(start)
+            wanted = session.run(["y:0", "dx:0", "dw:0"], {"x:0": [0.3, 0.7], "n:0": 3})
+        proto = tf.graph_util.extract_sub_graph(graph.as_graph_def(), ["y", start])
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.import_graph_def(proto, name="")
+        assert not {op.kind for op in graph.get_operations()} & {"enter", "merge", "switch", "exit", "next_iteration"}
+        y, x = graph.get_tensor_by_name("y:0"), graph.get_tensor_by_name("x:0")
+        slopes = tf.gradients(y, [x, graph.get_operation_by_name("w").outputs[0]])
+        session.run(start)
+        for found, exact in zip(session.run([y, *slopes], {x: [0.3, 0.7], "n:0": 3}), wanted):
+            assert found.tolist() == pytest.approx(exact.tolist(), rel=1e-5)
+
+
+def test_loops_stay_as_they_are_where_something_inside_is_asked_for_or_they_hold_branches():
+    def build():
+        x = tf.placeholder(tf.float32, [], name="x")
+        tf.identity(tf.while_loop(lambda a: a < 9.0, lambda a: tf.cond(a > 4.0, lambda: a + 5.0, lambda: a * 2.0), [x]),
+                    name="y")
+        tf.identity(tf.while_loop(lambda a: a < 9.0, lambda a: a * 2.0, [x], name="plain"), name="z")
+    proto, _ = made(build)
+    test = next(node.name for node in proto.node if node.op == "LoopCond" and node.name.startswith("plain"))
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.import_graph_def(proto, name="", return_elements=[test])
+        assert [op.kind for op in graph.get_operations()].count("loop_cond") == 2
+        assert session.run(["y:0", "z:0"], {"x:0": 3}) == [11, 12]
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(proto, name="")
+        assert [op.kind for op in graph.get_operations()].count("loop_cond") == 1
+
+
 def test_a_loop_variable_may_grow():
     def build():
         x = tf.placeholder(tf.float32, [None, 1], name="x")

@@ -82,7 +82,7 @@ def test_misuse_is_refused() -> None:
         one(ops.constant(1))
     with pytest.raises(errors.InvalidArgumentError, match="takes 2 arguments but 1 input types are given"):
         Defun("float32")(lambda x, y: x)
-    with pytest.raises(errors.InvalidArgumentError, match="are two ways to give one gradient; give one"):
+    with pytest.raises(errors.InvalidArgumentError, match="are two ways to give one gradient"):
         Defun("float32", grad_func=one, python_grad_func=one)
     with pytest.raises(errors.InvalidArgumentError, match="its 1 results are to be called y, z"):
         Defun("float32", out_names=["y", "z"])(lambda x: x)(1.0)

@@ -14,6 +14,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow import set_back_edge
 from workbench.formats import families as _families  # noqa: F401  (fills the tables of twins)
 from workbench.formats.functions import inlined
+from workbench.formats.loops import raise_loops
 from workbench.formats.messages import decode, message
 from workbench.formats.own import importer
 from workbench.formats.twins import Node
@@ -43,7 +44,8 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
 
     `input_map` replaces outputs of nodes ("x:0", "x", or "^x" for a control input) by tensors of this graph. Returns the
     tensors ("y:0") and operations ("y") that `return_elements` names, None without it. Nothing runs while a graph is imported.
-    Nodes that save and restore checkpoints are left out: `train.Saver` makes ours. Calls of functions become copies of them.
+    Nodes that save and restore checkpoints are left out: `train.Saver` makes ours. Calls of functions become copies of them,
+    and loops of Enter and Exit our `while`, where nothing inside of them is asked for.
     Raises UnimplementedError for operations that are not offered, InvalidArgumentError for a graph that is none, DataLossError
     for damaged bytes; the graph is as before then.
     """
@@ -61,13 +63,16 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
         attempt = _Import(graph, proto, given, scope, shapes)
         before = len(graph.operations)
         try:
-            return attempt.run(wanted)
+            found = attempt.run(wanted)
         except _MoreGeneral as found:
             graph.drop_last(len(graph.operations) - before)
             shapes[found.node] = found.shape
         except BaseException:
             graph.drop_last(len(graph.operations) - before)
             raise
+        else:
+            raise_loops(graph, before, [each.op if isinstance(each, Tensor) else each for each in found or ()])
+            return found
     raise errors.InternalError("import_graph_def: shapes of loop variables do not settle; please report")
 
 
