@@ -604,5 +604,6 @@ ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "ra
              "extract_jpeg_shape", "encode_jpeg", "encode_png", "encode_deep_png"}
 """Operations without a value to compare: test_ops.py tests each by name."""
 FAMILIES_ELSEWHERE = {"examples", "handles", "state", "updates", "lists", "flow", "queues", "comm", "fused", "strings", "files",
-                      "summaries", "datasets", "checkpoint", "tensor", "py", "lookups", "barriers", "staging", "step", "swap"}
+                      "summaries", "datasets", "checkpoint", "tensor", "py", "lookups", "barriers", "staging", "mutexes",
+                      "step", "swap"}
 """Families, by the first word of their file, that have their own test files."""

@@ -60,7 +60,7 @@ class _Loop:
         self.exits = [self._exits(switch) for switch in self.switches]
         outer = {op for exits in self.exits for op in exits}
         steering = {*self.merges, *self.switches, self.condition, *outer, *(merge.inputs[1].op for merge in self.merges)}
-        self.rest = self.members - steering
+        self.rest = self.members - steering - self._pivots()
         _must(not any(op.kind in _STEERS or op.kind.startswith("step_") for op in self.rest))
         _must(not any(op in self.members - outer or op in self.enters for op in kept))
 
@@ -81,6 +81,12 @@ class _Loop:
         found = self.graph.readers(switch.outputs[0])
         _must(all(op.kind == "exit" for op in found))
         return found
+
+    def _pivots(self) -> set[Operation]:
+        """What only says that the loop goes on, to operations that take nothing from it."""
+        decided = self.condition.outputs[0]
+        found = {op for op in self.graph.readers(decided) if op.kind == "switch" and op.inputs[0] is decided}
+        return found | {reader for op in found for reader in self.graph.readers(op.outputs[1]) if reader.kind == "identity"}
 
     # the same as an operation with bodies
     def replace(self) -> None:
