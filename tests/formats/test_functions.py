@@ -7,6 +7,7 @@ import workbench.tf1 as tf
 from tests.formats.test_graphs import ran
 from workbench import errors
 from workbench.formats.messages import message, parse_text
+from workbench.nn.functions import Defun
 
 FLOATS = "attr { key: 'T' value { type: DT_FLOAT } }"
 ARGUMENT = "input_arg { name: '%s' type: DT_FLOAT }"
@@ -88,8 +89,8 @@ def test_a_gradient_is_the_function_that_the_library_names():
     named = "library { gradient { function_name: 'square' gradient_func: 'slope' } }"
     call = node("dx", "SymbolicGradient", "x", "x", attrs="attr { key: 'f' value { func { name: 'square' } } }")
     assert ran(graph(SQUARE, slope, named + X + call), "dx:0", {"x:0": 3}) == 9
-    with pytest.raises(errors.UnimplementedError, match="'dx' is the gradient of the function 'square'"):
-        ran(graph(SQUARE + X + call), "dx:0", {"x:0": 3})
+    assert ran(graph(SQUARE + X + call.replace("attr {", "attr { key: 'Tout' value { list { type: DT_FLOAT } } } attr {", 1)),
+               "dx:0", {"x:0": 3}) == 18      # none is named: 2 x dy
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -112,3 +113,65 @@ def test_outputs_without_a_known_place_and_lists_of_arguments_are_refused():
     listed = SQUARE.replace("name: 'x' type: DT_FLOAT", "name: 'x' type: DT_FLOAT number_attr: 'N'")
     with pytest.raises(errors.UnimplementedError, match="arguments are lists"):
         ran(graph(listed + X + node("call", "square", "x")), "call:0", {"x:0": 3})
+
+
+# functions of ours in a library
+
+def test_functions_are_written_with_their_calls_and_read_again():
+    """With a capture, an inner call, a branch, a gradient of its own, and one that follows from it."""
+    with tf.Graph().as_default() as whole:
+        scale = tf.get_variable("scale", initializer=3.0)
+
+        @Defun(tf.float32, tf.float32, func_name="slope")
+        def slope(x, dy):
+            return dy * 100.0
+
+        @Defun(tf.float32, func_name="twice", grad_func=slope, noinline=True)
+        def twice(x):
+            """Two of them."""
+            return x + x
+
+        @Defun(tf.float32, func_name="both", out_names=["large", "small"])
+        def both(x):
+            return twice(x) * scale, tf.cond(x > 0.0, lambda: x - 1.0, lambda: x * scale)
+
+        x = tf.placeholder(tf.float32, [], name="x")
+        large, small = both(x)
+        names = [t.name for t in (large, small, *tf.gradients([large, small], [x, scale]))]
+        start, proto = tf.global_variables_initializer().name, whole.as_graph_def()
+        again = whole.as_graph_def()
+        assert (large.op.type, large.op.name, large.op.node_def.op) == ("both", "both", "both")
+        with tf.Session() as session:
+            session.run(start)
+            wanted = [session.run(names, {x: value}) for value in (2.0, -2.0)]
+    assert wanted[0] == [12, 1, 301, 4]
+    library = {function.signature.name: function for function in proto.library.function}
+    assert [arg.name for arg in library["both"].signature.output_arg] == ["large", "small"]
+    assert library["twice"].signature.description == "Two of them." and library["twice"].attr["_noinline"].b
+    assert library["twice"].node_def[0].input == ["x", "x"] and library["twice"].ret == {"add": "add:z:0"}
+    assert [(one.function_name, one.gradient_func) for one in proto.library.gradient] == [("twice", "slope")]
+    assert again.SerializeToString() == proto.SerializeToString()
+    assert [ran(proto, names, {"x:0": value}, [start]) for value in (2.0, -2.0)] == wanted
+
+
+def test_what_a_library_cannot_hold_is_written_as_what_it_does():
+    with tf.Graph().as_default() as whole:
+        @Defun(tf.float32, func_name="odd")
+        def odd(x):
+            return tf.py_func(lambda v: v + 1.0, [x], tf.float32)
+        odd(tf.placeholder(tf.float32, [], name="x"), name="y")
+        proto = whole.as_graph_def()
+        assert whole._is_function("odd") and whole._get_function("odd") is odd and not whole._is_function("even")
+        assert [*whole._functions] == ["odd"]
+    assert not proto.library.function and {node.name for node in proto.node} > {"x", "y"}
+
+
+def test_a_function_says_what_it_is():
+    @Defun(tf.float32, tf.int32, func_name="power")
+    def power(x, n):
+        return x ** tf.cast(n, tf.float32)
+    with tf.Graph().as_default():
+        signature = power.definition.signature
+        assert [(arg.name, arg.type) for arg in signature.input_arg] == [("x", 1), ("n", 3)]
+        assert power.declared_input_types == (tf.float32, tf.int32) and power.grad_func_name is None
+        assert not signature.is_stateful and power.stateful_ops == [] and power.captured_inputs == []

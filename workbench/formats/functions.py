@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench import errors
+from workbench.core.graph.build import convert, ops
 from workbench.formats.messages import message
 from workbench.formats.outputs import output_place
+from workbench.formats.twins import Node, imports
 
 __all__ = ["inlined"]
 
@@ -17,17 +19,20 @@ def inlined(proto: Any) -> Any:
     """`proto`, a GraphDef, without calls of the functions in its library; itself where there are none.
 
     What reads a call reads a node of the call's name, which waits for what the body does besides. A gradient of a function is
-    the function that the library names as its gradient. Raises UnimplementedError for functions of variable numbers of
-    arguments and for gradients that the library does not name, InvalidArgumentError for one that calls itself.
+    the function that the library names as its gradient, or that of a copy of the function. Raises UnimplementedError for
+    functions of variable numbers of arguments, InvalidArgumentError for one that calls itself.
     """
     library = {function.signature.name: function for function in proto.library.function}
     slopes = {entry.function_name: entry.gradient_func for entry in proto.library.gradient}
-    if not any(_called(node, library, slopes) for node in proto.node):
+    if not any(node.op == "SymbolicGradient" or _called(node, library, slopes) for node in proto.node):
         return proto
     found = message("GraphDef")(versions=proto.versions)
     left = [(node, 0) for node in reversed(proto.node)]
     while left:
         node, depth = left.pop()
+        if node.op == "SymbolicGradient" and node.attr["f"].func.name not in slopes and not _prepared(node):
+            left += [(part, depth) for part in reversed(_derived(node, library))]
+            continue
         function = _called(node, library, slopes)
         if not function:
             found.node.append(node)
@@ -46,12 +51,8 @@ def _called(node: Any, library: Mapping[str, Any], slopes: Mapping[str, str]) ->
         return str(node.op)
     if node.op in _CALLS:
         return _known(node, node.attr["f"].func.name, library)
-    if node.op == "SymbolicGradient":
-        name = node.attr["f"].func.name
-        if name not in slopes:
-            raise errors.UnimplementedError(f"import_graph_def: node {node.name!r} is the gradient of the function {name!r}, "
-                                            "and its library names none; build gradients after the graph was imported")
-        return _known(node, slopes[name], library)
+    if node.op == "SymbolicGradient" and not _prepared(node):
+        return _known(node, slopes[node.attr["f"].func.name], library)
     return ""
 
 
@@ -60,6 +61,43 @@ def _known(node: Any, name: str, library: Mapping[str, Any]) -> str:
         raise errors.InvalidArgumentError(f"import_graph_def: node {node.name!r} calls the function {name!r}, which is not in "
                                           "the library of the graph; write the graph with its functions")
     return name
+
+
+# gradients that no function computes
+
+def _prepared(node: Any) -> bool:
+    """Does the node have a copy of its function among its inputs already?"""
+    return "f" not in node.attr
+
+
+def _derived(node: Any, library: Mapping[str, Any]) -> list[Any]:
+    """Nodes that stand for a gradient: the arguments once more, a call for them, and the gradient of that call."""
+    kinds, name = list(node.attr["Tout"].list.type), node.attr["f"].func.name
+    function = library[_known(node, name, library)]
+    given = [text for text in node.input if not text.startswith("^")]
+    controls = [text for text in node.input if text.startswith("^")]
+    arguments, own = [], [message("NodeDef")() for _ in kinds]
+    for number, (kind, argument) in enumerate(zip(kinds, own)):
+        argument.name, argument.op, argument.device = f"{node.name}/argument_{number}", "Identity", node.device
+        argument.input.extend([given[number], *controls])
+        argument.attr["T"].type = kind
+        arguments.append(argument.name)
+    call = message("NodeDef")(name=f"{node.name}/{name}", op=name, device=node.device, input=[*arguments, *controls])
+    for key, value in node.attr["f"].func.attr.items():
+        call.attr[key].CopyFrom(value)
+    results = [f"{call.name}:{i}" for i in range(len(function.signature.output_arg))]
+    slope = message("NodeDef")(name=node.name, op=node.op, device=node.device,
+                               input=[*arguments, *results, *given[len(kinds):], *controls])
+    slope.attr["Tout"].CopyFrom(node.attr["Tout"])
+    return [*own, call, slope]
+
+
+@imports("SymbolicGradient")
+def _(node: Node) -> Any:
+    count = len(node.needed("Tout"))
+    xs, rest = node.inputs[:count], node.inputs[count:]
+    ys, dys = rest[:len(rest) // 2], rest[len(rest) // 2:]
+    return [ops.zeros_like(x) if dx is None else convert(dx) for x, dx in zip(xs, ops.gradients(ys, xs, dys))]
 
 
 class _Body:

@@ -58,7 +58,7 @@ class CriticalSection:
             made = graph.operations[before:]
             self._check(made, bool(exclusive))
             _wait_for_what_is_read(lock, made)
-            with graph.control_dependencies(leaves or made):
+            with graph.control_dependencies([lock, *(leaves or made)]):
                 unlock = ops.mutex_unlock(self._handle, holder=scope, name="unlock")
             with graph.control_dependencies([unlock]):
                 given = [ops.no_op() if isinstance(each, Operation) else ops.identity(each) for each in leaves]

@@ -30,6 +30,7 @@ from workbench.nn.contrib import more as contrib_more
 from workbench.nn.contrib import nn as contrib_nn
 from workbench.nn.contrib import signal as contrib_signal
 from workbench.nn.contrib import utils as contrib_utils
+from workbench.nn.critical_section import CriticalSection
 from workbench.nn.recurrent import (
     attention,
     attention_monotonic,
@@ -96,7 +97,7 @@ _framework = Namespace(
     assert_global_step=schedules.assert_global_step, assert_or_get_global_step=schedules.assert_or_get_global_step,
     convert_to_tensor_or_sparse_tensor=functions.convert_to_tensor_or_sparse_tensor, nest=Namespace(**names_of(nest)),
     variable=contrib_layers.variable, model_variable=contrib_layers.model_variable,
-    assert_same_float_dtype=wb.assert_same_float_dtype, assert_scalar=wb.assert_scalar,
+    assert_same_float_dtype=wb.assert_same_float_dtype, assert_scalar=wb.assert_scalar, CriticalSection=CriticalSection,
     create_global_step=train.create_global_step, get_global_step=train.get_global_step,
     get_or_create_global_step=train.get_or_create_global_step, is_non_decreasing=wb.is_non_decreasing,
     is_numeric_tensor=wb.is_numeric_tensor, is_strictly_increasing=wb.is_strictly_increasing,
