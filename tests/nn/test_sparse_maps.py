@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.tf1 as tf
 from workbench import errors
 from workbench.nn.sparse_maps import (
     add_many_sparse_to_tensors_map,
@@ -52,3 +53,14 @@ def test_what_makes_no_tensor_is_refused():
             session.run(take_many_sparse_from_tensors_map(one.op, wb.stack([one, two])).values)
         with pytest.raises(errors.InvalidArgumentError, match="Rank of input SparseTensor should be > 1"):
             session.run(rows)
+
+
+def test_maps_travel_in_graphs():
+    with tf.Graph().as_default() as graph:
+        numbers = add_many_sparse_to_tensors_map(tf.SparseTensor.from_value(FIRST), shared_name="m")
+        taken = take_many_sparse_from_tensors_map(numbers.op, numbers)
+        proto, name = graph.as_graph_def(), taken.values.name
+    assert {"AddManySparseToTensorsMap", "TakeManySparseFromTensorsMap"} <= {node.op for node in proto.node}
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(proto, name="")
+        assert session.run(name).tolist() == [1, 2, 3]

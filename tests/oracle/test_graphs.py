@@ -349,15 +349,12 @@ def test_functions_of_ours_compute_the_same_in_tensorflow() -> None:
     assert {"slope", "half_sine", "wave"} <= {function.signature.name for function in proto.library.function}
     assert [(g.function_name, g.gradient_func) for g in proto.library.gradient] == [("half_sine", "slope")]
     assert not any(node.op.startswith("Workbench") for node in proto.node)
-    with quiet(), tf.Graph().as_default() as theirs, tf.Session() as session:
+    with quiet(), tf.Graph().as_default(), tf.Session() as session:
         tf.import_graph_def(tf.GraphDef.FromString(proto.SerializeToString()), name="")
         session.run(start)
         compared("values", len(names))
         for got, wanted in zip(session.run(names, {"x:0": value}), exact):
             np.testing.assert_allclose(got, wanted, rtol=1e-5)
-        best, x = (theirs.get_tensor_by_name(name) for name in (names[0], "x:0"))
-        [again] = session.run(tf.gradients(best, x), {x: value})
-        assert np.count_nonzero(again) == 4
     with ours.Graph().as_default(), ours.Session() as session:
         ours.import_graph_def(proto, name="")
         session.run(start)

@@ -30,7 +30,7 @@ def inlined(proto: Any) -> Any:
     left = [(node, 0) for node in reversed(proto.node)]
     while left:
         node, depth = left.pop()
-        if node.op == "SymbolicGradient" and node.attr["f"].func.name not in slopes and not _prepared(node):
+        if node.op == "SymbolicGradient" and not _prepared(node) and node.attr["f"].func.name not in slopes:
             left += [(part, depth) for part in reversed(_derived(node, library))]
             continue
         function = _called(node, library, slopes)

@@ -11,7 +11,7 @@ __all__ = ["NAMED", "output_name", "output_place"]
 _OUTPUTS = """
 output: All Angle Any ArgMax ArgMin AsString AvgPool AvgPool3D AvgPool3DGrad AvgPoolGrad BatchMatMul BatchMatMulV2 \\
     BatchMatMulV3 BatchToSpaceND BiasAdd BiasAddGrad Bitcast BroadcastTo CheckNumerics Cholesky Concat ConcatV2 Conj \\
-    ConjugateTranspose Const Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv3D Conv3DBackpropFilterV2 \\
+    Const Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv3D Conv3DBackpropFilterV2 \\
     Conv3DBackpropInputV2 CountUpTo CropAndResizeGradBoxes CropAndResizeGradImage DecodeBase64 DecodeCompressed DecodeRaw \\
     DepthToSpace DepthwiseConv2dNative Dequantize Diag DrawBoundingBoxes EditDistance Einsum EncodeBase64 Enter Exit \\
     ExpandDims FFT FFT2D FFT3D Fill Gather GatherNd GatherV2 HSVToRGB HostConst IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D \\
@@ -28,7 +28,7 @@ output: All Angle Any ArgMax ArgMin AsString AvgPool AvgPool3D AvgPool3DGrad Avg
     UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound
 y: Abs Acos Acosh Asin Asinh Atan Atanh BesselI0e BesselI1e Cast Ceil ComplexAbs Cos Cosh Digamma Erf Erfc Erfinv Exp \\
     Expm1 Floor Inv Invert InvertPermutation IsFinite IsInf IsNan Lgamma Log Log1p LogicalNot Ndtri Neg OnesLike Reciprocal \\
-    Rint Round Rsqrt Sigmoid Sign Sin Sinh Sqrt Square Tan Tanh Transpose ZerosLike
+    Rint Round Rsqrt Sigmoid Sign Sin Sinh Sqrt Square Tan Tanh Transpose ConjugateTranspose ZerosLike
 z: Add AddV2 Atan2 Betainc BitwiseAnd BitwiseOr BitwiseXor Div DivNoNan Equal FloorDiv FloorMod Greater GreaterEqual \\
     Igamma IgammaGradA Igammac InvGrad LeftShift Less LessEqual LogicalAnd LogicalOr Maximum Minimum Mod Mul NotEqual \\
     Polygamma Pow RealDiv ReciprocalGrad RightShift RsqrtGrad SigmoidGrad SqrtGrad SquaredDifference Sub TanhGrad TruncateDiv \\
@@ -69,6 +69,8 @@ grad_handle: TensorArrayGrad TensorArrayGradV2
 indices values shape: SparseAccumulatorTakeGradient StringSplit
 is_closed: QueueIsClosed QueueIsClosedV2
 key value: ReaderRead ReaderReadV2
+sparse_handle: AddSparseToTensorsMap
+sparse_handles: AddManySparseToTensorsMap
 keys values: ReaderReadUpTo ReaderReadUpToV2
 loss backprop: SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits
 merged: DynamicStitch ParallelDynamicStitch
@@ -122,7 +124,7 @@ s u v: Svd
 serialized: SerializeTensor
 sign log_abs_determinant: LogMatrixDeterminant
 softmax: Softmax
-sparse_indices sparse_values sparse_shape: DeserializeManySparse
+sparse_indices sparse_values sparse_shape: DeserializeManySparse TakeManySparseFromTensorsMap
 sparse_indices* sparse_values* sparse_shapes* dense_values*: ParseExample
 sum: AccumulateNV2 AddN
 y idx: Unique

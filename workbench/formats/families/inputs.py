@@ -159,10 +159,13 @@ def _(node: Node) -> Any:
     return list(found) if ours.startswith("sparse") else found
 
 
-# values that a session keeps
+# values that a session keeps, and sparse tensors in maps
 
 rows("""
     get_session_handle GetSessionHandleV2 value | T:value
     get_session_tensor GetSessionTensor handle | dtype=dtype
     delete_session_tensor DeleteSessionTensor handle
+    sparse_map_add AddSparseToTensorsMap indices values shape | T:values container=container shared_name=shared_name
+    sparse_map_add_rows AddManySparseToTensorsMap indices values shape | T:values container=container shared_name=shared_name
+    sparse_map_take TakeManySparseFromTensorsMap handles | dtype=dtype container=container shared_name=shared_name
 """)
