@@ -71,6 +71,28 @@ def test_types_of_memory():
     assert marks.tolist() == [False, True, True]
 
 
+@pytest.mark.parametrize("first,end", [(0, 0), (0, 1), (5, 3), (0, 63), (0, 64), (3, 67), (7, 72), (0, 575), (0, 577), (1, 1300)])
+def test_loops_that_fetch_ahead_make_each_pass_once(first, end):
+    x = np.arange(1300.0)
+    y, wanted = np.ones(1300), np.ones(1300)
+    wanted[first:end] = x[first:end] * 2 + np.arange(first, end) + 1
+    run("for i in streamed(first, end):\n    a = x[i] * 2\n    y[i] = a + float64(i) + y[i]", x, y, numbers=(first, end),
+        parameters="x: floats64, y: floats64, first: int64, end: int64")
+    np.testing.assert_array_equal(y, wanted)
+
+
+def test_loops_that_fetch_ahead_in_others_and_of_no_fixed_first():
+    x, y = np.arange(400.0), np.zeros(4)
+    run("for r in range(4):\n    total = 0.0\n    for c in streamed(100):\n        total += x[r * 100 + c]\n    y[r] = total", x, y)
+    np.testing.assert_array_equal(y, x.reshape(4, 100).sum(1))
+
+
+def test_what_will_be_needed_may_lie_behind_the_end():
+    y = np.zeros(3)
+    run("soon(y, 2)\nsoon(y, 1 << 40)\nsoon(y, -5)\ny[0] = 1", y, parameters="y: floats64")
+    assert y.tolist() == [1, 0, 0]
+
+
 @pytest.mark.parametrize("body,error", [
     ("y[0] = x[0] ** 2", "kernel: the kernel language has no meaning for this operator on float64: 'x[0] ** 2'"),
     ("y[0] = x[0] // 2", "this operator on float64"),
@@ -85,6 +107,7 @@ def test_types_of_memory():
     ("while True:\n    y[0] = 1", "this statement"),
     ("for i in x:\n    y[0] = 1", "this statement"),
     ("for i in enumerate(3):\n    y[0] = 1", "a loop over this"),
+    ("for i in streamed(0, 9, 3):\n    y[i] = 1", "a loop over this"),
     ("y[0] = 'text'", "this constant"),
     ("y[0] = [1]", "this expression"),
     ("x.y = 1.0", "this target of an assignment"),

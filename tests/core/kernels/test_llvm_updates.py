@@ -24,6 +24,7 @@ RULES: dict[str, tuple[int, Callable[[Any], tuple[Any, ...]]]] = {
     "apply_rms_prop": (3, lambda grad: (F(0.1), F(0.9), F(0.5), F(1e-10), grad)),
     "apply_adam": (3, lambda grad: (F(0.9), F(0.999), F(0.1), F(0.9), F(0.999), F(1e-8), grad)),
 }
+DENSE = {**RULES, "apply_gradient_descent": (1, lambda grad: (F(0.1), grad))}
 
 
 def states(count: int, *shape: int) -> list[Any]:
@@ -55,6 +56,19 @@ def test_whole_variables_get_the_bits_of_numpys_rule(rule, in_place, shape, monk
     for one, other in zip(found, wanted):
         np.testing.assert_array_equal(one, other)
     assert in_place or all(np.array_equal(old, was) for old, was in zip(olds, before))
+
+
+@pytest.mark.parametrize("elements", [FEWEST, 511, 512, 575, 576, 577, 1301])
+@pytest.mark.parametrize("rule", DENSE)
+def test_stretches_and_what_they_leave_over_are_numpys_rule_for_any_number(rule, elements, monkeypatch):
+    count, inputs = DENSE[rule]
+    olds, grad = states(count, elements), rows(elements, seed=9)
+    grad[::7], grad[1::11], grad[2::13], grad[3::17], grad[-1] = np.nan, np.inf, -np.inf, F(1e-42), F(3e38)
+    with np.errstate(all="ignore"):
+        wanted = by_numpy(rule.split()[0], olds, *inputs(grad), monkeypatch=monkeypatch)
+        found = applied(rule.split()[0], olds, *inputs(grad), in_place=True)
+    for one, other in zip(found, wanted):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
@@ -105,7 +119,6 @@ def test_which_updates_are_compiled(monkeypatch):
     assert asked == ["adagrad"] * usable
 
 
-DENSE = {**RULES, "apply_gradient_descent": (1, lambda grad: (F(0.1), grad))}
 several = pytest.mark.skipif(team.runtime() is None or not llvm_updates.usable() or "llvm" not in settings.libraries,
                              reason="no GNU OpenMP here, or no LLVM")
 

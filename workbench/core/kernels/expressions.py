@@ -282,6 +282,14 @@ class Expressions:
         found = self.emit("", f"getelementptr inbounds {LLVM[kind]}, ptr {given[0].text}, i64 {index}")
         return self.emit("int64", f"ptrtoint ptr {found.text} to i64")
 
+    def call_soon(self, given: list[Value]) -> Value:
+        """Begin to bring an element, which may lie behind the end of its memory, into the nearest cache."""
+        kind, index = MEMORY[given[0].type], self.typed(given[1], "int64").text
+        found = self.emit("", f"getelementptr {LLVM[kind]}, ptr {given[0].text}, i64 {index}")
+        self.module.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+        self.lines.append(f"  call void @llvm.prefetch.p0(ptr {found.text}, i32 0, i32 3, i32 1)")
+        return Value("", "")
+
     def call_copy16(self, given: list[Value]) -> Value:
         return self.call_store16([given[1], self.call_load16(given[:1])])
 

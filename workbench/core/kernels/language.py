@@ -8,6 +8,7 @@ memory of float32, `int64` a number); functions without annotations are compiled
   an expression must be safe to compute even where its value is not used.
 - A literal takes the type of what it meets. int32 beside int64 is widened; any other mixture is an error.
 - `for i in independent(n)` promises that the passes of the loop touch memory independently, so that it can be vectorised.
+- `for i in streamed(n)` is that for memory which no cache holds: what later passes need is fetched meanwhile.
 - Functions marked `@fused` may contract products and sums; `@fast` ones may also reorder sums.
 - A function to start with that is marked `@wide` uses vectors of 512 bits where the processor has them: functions such as `exp`
   gain, and what the last vector leaves over, one by one, grows.
@@ -23,6 +24,8 @@ from collections.abc import Sequence
 from workbench.core.kernels.expressions import LLVM, MEMORY, Expressions, LanguageError, Module, Value, llvm_type
 
 __all__ = ["MEMORY", "LanguageError", "translate"]
+
+LINE, STRETCH, AHEAD = 16, 64, 512      # passes over float32: of a line of the caches, between askings, and how far ahead these look
 
 
 def translate(sources: Sequence[str], name: str) -> tuple[str, list[str]]:
@@ -50,6 +53,10 @@ def _parsed(source: str) -> tuple[dict[str, ast.FunctionDef], dict[str, float | 
               and isinstance(node.value, ast.Constant) and isinstance(node.value.value, int | float)):
             numbers[node.targets[0].id] = node.value.value
     return functions, numbers
+
+
+def _loops(text: str) -> list[ast.For]:
+    return [node for node in ast.parse(text).body if isinstance(node, ast.For)]
 
 
 def _annotation(argument: ast.arg, where: str) -> str:
@@ -132,6 +139,9 @@ class _Function(Expressions):
 
     def loop(self, name: str, call: ast.Call, body: Sequence[ast.stmt]) -> None:
         kind = call.func.id if isinstance(call.func, ast.Name) else ""
+        if kind == "streamed" and len(call.args) in (1, 2):
+            self.streamed(name, call, body)
+            return
         if kind not in ("range", "independent") or not 1 <= len(call.args) <= 3:
             self.fail(call, "a loop over this")
         limits = [self.typed(self.expression(a), "int64") for a in call.args]
@@ -155,6 +165,32 @@ class _Function(Expressions):
         after = self.emit("int64", f"add nsw i64 {self.load(name).text}, {step}")
         self.store(name, after)
         self.lines += [f"  br label %test{label}{mark}", f"done{label}:"]
+
+    def streamed(self, name: str, call: ast.Call, body: Sequence[ast.stmt]) -> None:
+        """Stretches of passes, before each of which lines further on are asked for, and the passes left over.
+
+        Processors fetch ahead by themselves, but not across pages, nor far enough where several arrays are read at once.
+        """
+        read = dict.fromkeys((node.value.id, ast.unparse(node.slice)) for statement in body for node in ast.walk(statement)
+                             if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+                             and any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node.slice)))
+        end = ast.unparse(call.args[-1])
+        first = ast.unparse(call.args[0]) if len(call.args) > 1 else "0"
+        asked = "".join(f"\n            soon({memory}, {index})" for memory, index in read)
+        whole, rest = _loops(f"""
+for {name}_first in range({first}, {end} - {STRETCH - 1}, {STRETCH}):
+    if {name}_first + {AHEAD} < {end}:
+        for {name} in range({name}_first + {AHEAD}, {name}_first + {AHEAD + STRETCH}, {LINE}):{asked}
+    for {name}_turn in independent({STRETCH}):
+        {name} = {name}_first + {name}_turn
+for {name} in independent({end} - ({end} - ({first})) % {STRETCH}, {end}):
+    pass""")
+        inner = whole.body[-1]
+        assert isinstance(inner, ast.For)
+        inner.body += body
+        rest.body[:] = body
+        self.statement(whole)
+        self.statement(rest)
 
     def branch(self, node: ast.If) -> None:
         label = self.fresh()

@@ -6,18 +6,20 @@ of a variable, or of the `PARTS` parts of a table.
 """
 from __future__ import annotations
 
-from workbench.core.kernels.words import floats32, independent, int64, ints64, sqrt
+from workbench.core.kernels.words import floats32, independent, int64, ints64, soon, sqrt, streamed
 
 __all__ = ["PARTS", "adagrad", "adagrad_rows", "adam", "adam_table", "descend", "descend_rows", "momentum", "momentum_rows",
            "nesterov", "nesterov_rows", "rms_prop", "rms_prop_rows"]
 
 PARTS = 16
+LINE = 16      # elements of a line of the caches
+LATER = 8      # turns from a row being asked for to its use
 
 
 def descend(old: floats32, rate: floats32, grad: floats32, out: floats32, first: int64, last: int64) -> None:
     """`out` may be `old`."""
     step = rate[0]
-    for i in independent(first, last):
+    for i in streamed(first, last):
         out[i] = old[i] - step * grad[i]
 
 
@@ -26,6 +28,9 @@ def descend_rows(table: floats32, places: ints64, rate: floats32, grad: floats32
     """One row after the other: a row may be named more than once."""
     step = rate[0]
     for r in range(count):
+        later = upcoming(places, r, count)
+        if of_part(later, first, last):
+            bring(table, later, width)
         if of_part(places[r], first, last):
             at = places[r] * width
             for c in independent(width):
@@ -39,13 +44,24 @@ def of_part(place: int64, first: int64, last: int64) -> bool:
     return part >= first and part < last
 
 
+def upcoming(names: ints64, now: int64, count: int64) -> int64:
+    """What is named some turns after `now`; at the end what is named now."""
+    return names[now + LATER if now + LATER < count else now]
+
+
+def bring(table: floats32, place: int64, width: int64) -> None:
+    """Rows lie anywhere: only what names them can tell the processor which it will need."""
+    for at in range(place * width, place * width + width, LINE):
+        soon(table, at)
+
+
 # one stretch of the states from `at`, whose gradient lies from `start`
 
 def momentum_part(w: floats32, accum: floats32, grad: floats32, settings: floats32, at: int64, start: int64,
                   count: int64) -> None:
     rate = settings[0]
     keep = settings[1]
-    for i in independent(count):
+    for i in streamed(count):
         moved = accum[at + i] * keep + grad[start + i]
         accum[at + i] = moved
         w[at + i] -= moved * rate
@@ -55,7 +71,7 @@ def nesterov_part(w: floats32, accum: floats32, grad: floats32, settings: floats
                   count: int64) -> None:
     rate = settings[0]
     keep = settings[1]
-    for i in independent(count):
+    for i in streamed(count):
         moved = accum[at + i] * keep + grad[start + i]
         accum[at + i] = moved
         w[at + i] -= (moved * keep + grad[start + i]) * rate
@@ -64,7 +80,7 @@ def nesterov_part(w: floats32, accum: floats32, grad: floats32, settings: floats
 def adagrad_part(w: floats32, accum: floats32, grad: floats32, settings: floats32, at: int64, start: int64,
                  count: int64) -> None:
     rate = settings[0]
-    for i in independent(count):
+    for i in streamed(count):
         g = grad[start + i]
         total = accum[at + i] + g * g
         accum[at + i] = total
@@ -77,7 +93,7 @@ def rms_prop_part(w: floats32, ms: floats32, mom: floats32, grad: floats32, sett
     lost = settings[1]
     keep = settings[2]
     epsilon = settings[3]
-    for i in independent(count):
+    for i in streamed(count):
         g = grad[start + i]
         mean = ms[at + i] + (g * g - ms[at + i]) * lost
         ms[at + i] = mean
@@ -92,7 +108,7 @@ def adam_part(w: floats32, m: floats32, v: floats32, grad: floats32, settings: f
     lost1 = settings[1]
     lost2 = settings[2]
     epsilon = settings[3]
-    for i in independent(count):
+    for i in streamed(count):
         g = grad[start + i]
         first = m[at + i] + (g - m[at + i]) * lost1
         second = v[at + i] + (g * g - v[at + i]) * lost2
@@ -107,7 +123,7 @@ def adam_idle(w: floats32, m: floats32, v: floats32, settings: floats32, at: int
     lost1 = settings[1]
     lost2 = settings[2]
     epsilon = settings[3]
-    for i in independent(count):
+    for i in streamed(count):
         first = m[at + i] + (0.0 - m[at + i]) * lost1
         second = v[at + i] + (0.0 - v[at + i]) * lost2
         m[at + i] = first
@@ -169,6 +185,10 @@ def gather(mine: bool, row: floats32, room: int64, keys: ints64, grad: floats32,
 def momentum_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
                   first: int64, last: int64, count: int64, width: int64, shift: int64) -> None:
     for k in range(count):
+        later = upcoming(keys, k, count) >> shift
+        if of_part(later, first, last):
+            bring(w, later, width)
+            bring(accum, later, width)
         mine = of_part(keys[k] >> shift, first, last)
         if gather(mine, row, first * width, keys, grad, k, count, width, shift) > 0:
             momentum_part(w, accum, row, settings, (keys[k] >> shift) * width, first * width, width)
@@ -177,6 +197,10 @@ def momentum_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, se
 def nesterov_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
                   first: int64, last: int64, count: int64, width: int64, shift: int64) -> None:
     for k in range(count):
+        later = upcoming(keys, k, count) >> shift
+        if of_part(later, first, last):
+            bring(w, later, width)
+            bring(accum, later, width)
         mine = of_part(keys[k] >> shift, first, last)
         if gather(mine, row, first * width, keys, grad, k, count, width, shift) > 0:
             nesterov_part(w, accum, row, settings, (keys[k] >> shift) * width, first * width, width)
@@ -185,6 +209,10 @@ def nesterov_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, se
 def adagrad_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
                  first: int64, last: int64, count: int64, width: int64, shift: int64) -> None:
     for k in range(count):
+        later = upcoming(keys, k, count) >> shift
+        if of_part(later, first, last):
+            bring(w, later, width)
+            bring(accum, later, width)
         mine = of_part(keys[k] >> shift, first, last)
         if gather(mine, row, first * width, keys, grad, k, count, width, shift) > 0:
             adagrad_part(w, accum, row, settings, (keys[k] >> shift) * width, first * width, width)
@@ -193,6 +221,11 @@ def adagrad_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, set
 def rms_prop_rows(w: floats32, ms: floats32, mom: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
                   first: int64, last: int64, count: int64, width: int64, shift: int64) -> None:
     for k in range(count):
+        later = upcoming(keys, k, count) >> shift
+        if of_part(later, first, last):
+            bring(w, later, width)
+            bring(ms, later, width)
+            bring(mom, later, width)
         mine = of_part(keys[k] >> shift, first, last)
         if gather(mine, row, first * width, keys, grad, k, count, width, shift) > 0:
             rms_prop_part(w, ms, mom, row, settings, (keys[k] >> shift) * width, first * width, width)

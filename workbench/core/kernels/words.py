@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 __all__ = ["bits", "called", "copy16", "exp", "fast", "float32", "floats32", "floor", "from_bits", "fused", "independent",
-           "inf", "int32", "int64", "ints64", "largest", "load16", "log", "nan", "place", "room", "smallest", "spread16",
-           "sqrt", "store16"]
+           "inf", "int32", "int64", "ints64", "largest", "load16", "log", "nan", "place", "room", "smallest", "soon",
+           "spread16", "sqrt", "store16", "streamed"]
 
 T = TypeVar("T")
 floats32 = MutableSequence[float]
@@ -20,7 +20,7 @@ float32 = float
 int64 = int
 int32 = int
 inf, nan = math.inf, math.nan
-independent = range
+independent = streamed = range
 sqrt, log, floor = math.sqrt, math.log, math.floor
 
 
@@ -78,6 +78,10 @@ def store16(address: int, value: Any) -> None:
 
 def copy16(source: int, target: int) -> None:
     store16(target, load16(source))
+
+
+def soon(memory: Any, index: int) -> None:
+    """The element will be needed soon: the processor may begin to bring it. It may lie behind the end of the memory."""
 
 
 _rooms: list[Any] = []
