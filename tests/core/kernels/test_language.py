@@ -71,7 +71,8 @@ def test_types_of_memory():
     assert marks.tolist() == [False, True, True]
 
 
-@pytest.mark.parametrize("first,end", [(0, 0), (0, 1), (5, 3), (0, 63), (0, 64), (3, 67), (7, 72), (0, 575), (0, 577), (1, 1300)])
+@pytest.mark.parametrize("first,end", [(0, 0), (0, 1), (5, 3), (0, 63), (0, 64), (3, 67), (7, 72), (0, 575), (0, 577),
+                                       (1, 1300)])
 def test_loops_that_fetch_ahead_make_each_pass_once(first, end):
     x = np.arange(1300.0)
     y, wanted = np.ones(1300), np.ones(1300)
@@ -83,7 +84,11 @@ def test_loops_that_fetch_ahead_make_each_pass_once(first, end):
 
 def test_loops_that_fetch_ahead_in_others_and_of_no_fixed_first():
     x, y = np.arange(400.0), np.zeros(4)
-    run("for r in range(4):\n    total = 0.0\n    for c in streamed(100):\n        total += x[r * 100 + c]\n    y[r] = total", x, y)
+    run("""for r in range(4):
+    total = 0.0
+    for c in streamed(100):
+        total += x[r * 100 + c]
+    y[r] = total""", x, y)
     np.testing.assert_array_equal(y, x.reshape(4, 100).sum(1))
 
 

@@ -14,7 +14,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.opdef import registry
 from workbench.core.graph.rules import infer_dtypes
-from workbench.core.kernels import llvm, llvm_fused, load_libraries, openmp, team
+from workbench.core.kernels import fused_loops, llvm, llvm_fused, load_libraries, openmp, team
 from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm_fused import kernel_source, make_kernel, translatable
 from workbench.core.passes import fuse as fusing
@@ -115,6 +115,20 @@ def test_chain_computes_what_the_reference_kernels_do(case):
         else:
             np.testing.assert_allclose(value, reference, rtol=2e-5 if dtype == "float32" else 1e-12,
                                        atol=1e-5 if dtype == "float32" else 1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("elements", [640, 700, 1301])
+def test_loops_over_more_than_a_cache_holds_give_the_bits_of_others(dtype, elements, monkeypatch):
+    steps = [("multiply", 1, ""), ("add", 0, ""), ("choose", 1, "less"), ("square", 0, "")]
+    op = fused_operation(dtype, [(elements,)] * 2, steps)
+    arrays = dict(zip(("placeholder", "placeholder_1"), inputs_for(dtype, [(elements,)] * 2)))
+    [wanted], _ = run_both(op, arrays)
+    monkeypatch.setattr(fused_loops, "CACHED", 0)
+    specs = [Spec((elements,), np.dtype(dtype))] * 3
+    assert "streamed(first, n0)" in kernel_source(op.attrs, specs[:2], specs[:1])[0]
+    [found], _ = run_both(op, arrays)
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_chains_of_comparisons():

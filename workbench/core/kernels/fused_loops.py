@@ -17,6 +17,7 @@ __all__ = ["calls", "calls_in", "collapse", "depth", "head_line", "index", "loop
 _MEMORY = {scalar: name for name, scalar in MEMORY.items()}
 _CALLS = re.compile(r"\b(?:exp|log|tanh|sigmoid|log1p|expm1|erf)\(")
 FEWEST_WIDE = 2048      # turns of a loop within others: what it gains pays for up to 63 elements that are computed one by one
+CACHED = 2 << 20        # bytes that the caches of one core hold: loops over more ask for memory before they need it
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
@@ -36,10 +37,11 @@ def loop_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
               for varies, s, first in zip(flags, inputs, columns)]
     loads = [(depth(varies), f"a{i}v = a{i}[{place}]") for i, (varies, place) in enumerate(zip(flags, places))]
     lines = [head_line(attrs["steps"], inputs, outputs, dims)]
+    streams = len(dims) == 1 and sum(s.nbytes for s in (*inputs, *outputs)) > CACHED
     for axis in range(len(dims) + 1):
         lines += ["    " * (axis + 1) + load for deep, load in loads if deep == axis]
         if axis < len(dims):
-            kind = "independent" if axis == len(dims) - 1 else "range"
+            kind = "range" if axis < len(dims) - 1 else "streamed" if streams else "independent"
             lines.append("    " * (axis + 1) + f"for i{axis} in {kind}({'first, ' if axis == 0 else ''}n{axis}):")
     indent = "    " * (len(dims) + 1)
     types = step_types(attrs["steps"], inputs)

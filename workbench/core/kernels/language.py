@@ -25,7 +25,8 @@ from workbench.core.kernels.expressions import LLVM, MEMORY, Expressions, Langua
 
 __all__ = ["MEMORY", "LanguageError", "translate"]
 
-LINE, STRETCH, AHEAD = 16, 64, 512      # passes over float32: of a line of the caches, between askings, and how far ahead these look
+LINE, STRETCH, AHEAD = 16, 64, 512
+"""Passes over float32: of a line of the caches, between two askings, and how far ahead these look."""
 
 
 def translate(sources: Sequence[str], name: str) -> tuple[str, list[str]]:
