@@ -1,6 +1,6 @@
 """Where our training step goes, kind by kind of operation, beside what this machine can do at most.
 
-    python -m benchmarks.limits [mlp] [alexnet] [googlenet] [inception_v3] [overfeat] [vgg_a]
+    python -m benchmarks.limits [mlp] [lenet] [alexnet] [googlenet] [inception_v3] [overfeat] [vgg_a] [lm_full] [lm_sampled]
 
 One thread and processor time, so that what others compute meanwhile matters little; the shortest time of each operation in
 some steps that are timed operation by operation. The limits are measured in the same process: multiplications and additions
@@ -25,6 +25,8 @@ from benchmarks.zoo_networks import BATCHES, RATES, given, our_training
 STEPS = 5
 SQUARES = (512, 1024, 1536)
 COPIED = 1 << 26
+LANGUAGE = {"lm_full": 20, "lm_sampled": 20}
+WORK = {**BATCHES, **LANGUAGE}
 
 
 class Limits(NamedTuple):
@@ -63,6 +65,10 @@ def limits(wb: Any) -> Limits:
 
 def training(network: str) -> tuple[Any, Any, dict[Any, Any]]:
     """(session, what trains, what is fed)"""
+    if network in LANGUAGE:
+        import workbench.tf1 as tf
+        from benchmarks import language_model
+        return language_model.training(tf, False, network == "lm_sampled", False)[:3]
     session, train, _, feed = our_training(network, *given(network, BATCHES[network]), RATES.get(network, 1e-3))
     return session, train, feed
 
@@ -89,7 +95,7 @@ def tell(network: str, rows: Iterable[tuple[Any, float]], most: Limits) -> None:
         parts = (1, seconds, row.cost.operations if row.cost else 0, row.cost.nbytes if row.cost else 0, most.least(row.cost))
         kinds[kind] = [a + b for a, b in zip(kinds[kind], parts)]
     whole, least = sum(sums[1] for sums in kinds.values()), sum(sums[4] for sums in kinds.values())
-    print(f"\n{network}, batch {BATCHES[network]}, one thread: at those rates {least / whole:.2f} of the step\n")
+    print(f"\n{network}, batch {WORK[network]}, one thread: at those rates {least / whole:.2f} of the step\n")
     print("| operations | calls | share of the step | arithmetic, of the best product's rate | bytes, of copying's rate "
           "| at least |\n|---|---|---|---|---|---|")
     for kind, (calls, seconds, operations, nbytes, least) in sorted(kinds.items(), key=lambda item: -item[1][1]):
@@ -100,14 +106,14 @@ def tell(network: str, rows: Iterable[tuple[Any, float]], most: Limits) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("network", nargs="*", choices=[*BATCHES, []], default=[])
+    parser.add_argument("network", nargs="*", choices=[*WORK, []], default=[])
     options = parser.parse_args()
     os.environ |= {"WB_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
     import workbench as wb
     time.perf_counter = time.process_time      # the steps' own timing as well
     most = limits(wb)
-    for network in options.network or BATCHES:
+    for network in options.network or WORK:
         with wb.Graph().as_default():
             found = times(*training(network))
         most = Limits(*map(max, most, limits(wb)))      # a machine that is shared is not always as fast

@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = ["IMAGES", "NETWORKS", "initial", "peer"]
 
-IMAGES = {"mlp": (784,), "alexnet": (224, 224, 3), "overfeat": (231, 231, 3), "vgg_a": (224, 224, 3),
+IMAGES = {"mlp": (784,), "lenet": (28, 28, 1), "alexnet": (224, 224, 3), "overfeat": (231, 231, 3), "vgg_a": (224, 224, 3),
           "googlenet": (224, 224, 3), "inception_v3": (299, 299, 3)}
 EPSILON = 1e-3
 

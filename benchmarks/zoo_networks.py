@@ -23,7 +23,7 @@ RATES = {"inception_v3": 1e-6, "overfeat": 1e-5, "vgg_a": 1e-5}
 """Of descent; 1e-3 elsewhere. A unit whose sum is nearly zero may be on in one framework and off in another: with longer steps
 Overfeat's losses go apart. With 4 images, rounding to 32 bits moves the gradients of Inception-v3 by 7 % in every framework
 (its last maps are normalised over few places), so that losses agree only where the steps are short."""
-BATCHES = {"mlp": 128, "alexnet": 16, "googlenet": 8, "inception_v3": 4, "overfeat": 4, "vgg_a": 4}
+BATCHES = {"mlp": 128, "lenet": 64, "alexnet": 16, "googlenet": 8, "inception_v3": 4, "overfeat": 4, "vgg_a": 4}
 BAR = 0.7
 Made = tuple[Callable[[], Any], Callable[[], Any]]
 

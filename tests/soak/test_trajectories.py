@@ -1,0 +1,59 @@
+"""Two hundred steps of training each network of the zoo, small: all passes and libraries go where the reference kernels go."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.nn.test_zoo import IMAGES, SMALL
+from workbench.core.kernels.options import KernelOptions
+from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES
+from workbench.nn import zoo
+
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("graph")]
+STEPS, RATE = 200, 1e-4
+EVERY = [name for name, _, _ in PASSES + DEVICE_PASSES]
+
+
+def images(name: str) -> tuple[Any, dict[Any, Any]]:
+    size, channels = SMALL[name], IMAGES[name][1]
+    x, labels = wb.placeholder("float32", [2, size, size, channels]), wb.placeholder("int32", [2])
+    logits = getattr(zoo, name)(x, 3)
+    loss = wb.reduce_mean(wb.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+    return loss, {x: np.random.default_rng(0).standard_normal((2, size, size, channels), np.float32), labels: [0, 2]}
+
+
+def language(unroll: bool) -> tuple[Any, dict[Any, Any]]:
+    words = np.random.default_rng(0).integers(0, 50, (3, 5)).astype(np.int32)
+    x = wb.placeholder("int32", [3, 4])
+    outputs, weights, bias = zoo.lstm_language_model(x, 50, 16, unroll=unroll)
+    logits = wb.matmul(outputs, weights, transpose_b=True) + bias
+    losses = wb.nn.sparse_softmax_cross_entropy_with_logits(labels=words[:, 1:].T.reshape(-1), logits=logits)
+    return wb.reduce_mean(losses), {x: words[:, :-1]}
+
+
+NETWORKS: dict[str, tuple[Callable[[], tuple[Any, dict[Any, Any]]], float]] = {
+    **{name: (lambda name=name: images(name), RATE) for name in IMAGES},
+    "language model": (lambda: language(True), 0.5), "language model in a loop": (lambda: language(False), 0.5)}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_two_hundred_steps_agree_with_the_reference_kernels(name: str) -> None:
+    wb.set_random_seed(1)
+    build, rate = NETWORKS[name]
+    loss, feed = build()
+    step, variables = wb.train.GradientDescentOptimizer(rate).minimize(loss), wb.trainable_variables()
+    runs = []
+    for session in (wb.Session(), wb.Session(disabled_passes=EVERY, kernels=KernelOptions(libraries=()))):
+        with session:
+            session.run(wb.global_variables_initializer())
+            losses = [session.run([loss, step], feed)[0] for _ in range(STEPS)]
+            runs.append((losses, session.run(variables)))
+    (losses, found), (others, wanted) = runs
+    assert losses[-1] < losses[0]
+    np.testing.assert_allclose(losses, others, rtol=1e-3, atol=1e-5)
+    for variable, one, other in zip(variables, found, wanted):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3 * float(np.abs(other).max()), err_msg=variable.name)
