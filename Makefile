@@ -15,7 +15,10 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help lab test soak oracle variants tiny lint demo bench front chromium clean
+# The tests start hundreds of processes that load the same files: those are compiled once, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help lab test clusters pages soak oracle variants tiny lint demo bench front chromium clean
 help:
 	@echo 'make lab    JupyterLab with the tour (LAB_ARGS=--no-browser to only serve)'
 	@echo 'make demo   train MNIST on a local cluster, progress in the terminal, picture in report.html'
@@ -57,14 +60,19 @@ demo: $(VENV)/.product
 bench: $(VENV)/.dev
 	@$(BIN)/workbench bench
 
-# Unit tests share the cores; tests that start clusters or browsers come after them, one at a time. Browser tests run in two
-# processes, because each kind holds a Playwright of its own.
+# Unit tests fill the cores. Tests that start clusters and tests of pages come after them, one at a time each, side by side:
+# both mostly wait for other processes.
+PYTEST = $(BIN)/python -m pytest -q
 test: $(VENV)/.front chromium variants
 	@$(BIN)/python _build/frontend.py test
-	@$(BIN)/python -m pytest -q -n 2 -m 'not cluster and not browser and not gpu and not soak' $(PYTEST_ARGS)
-	@$(BIN)/python -m pytest -q -m '(cluster or gpu) and not browser and not soak' $(PYTEST_ARGS)
-	@$(BIN)/python -m pytest -q -m browser --ignore=tests/ui $(PYTEST_ARGS)
-	@$(BIN)/python -m pytest -q -m browser tests/ui
+	@$(PYTEST) -n 2 -m 'not cluster and not browser and not gpu and not soak' $(PYTEST_ARGS)
+	@$(BIN)/python _build/beside.py '$(MAKE) -s clusters' '$(MAKE) -s pages'
+
+clusters: $(VENV)/.dev
+	@$(PYTEST) -m '(cluster or gpu) and not browser and not soak' $(PYTEST_ARGS)
+
+pages: $(VENV)/.dev chromium
+	@$(PYTEST) -m browser $(PYTEST_ARGS)
 
 # Kernels, rewrites and their seams as other machines see them: processors without AVX-512 and without AVX2, NumPy's BLAS
 # for such a one; then, without the tests that name their libraries, each kernel library alone or none.
@@ -73,13 +81,13 @@ PROCESSORS := ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2,OPENBLAS_CORETYPE
 LIBRARIES := WB_LIBRARIES=llvm WB_LIBRARIES=onednn WB_LIBRARIES=
 comma := ,
 variant = echo '$(SEAMS) with $(subst $(comma), ,$(1))' && \
-	env $(subst $(comma), ,$(1)) $(BIN)/python -m pytest -q -n 2 -m '$(2)' $(SEAMS) $(PYTEST_ARGS) &&
+	env $(subst $(comma), ,$(1)) $(PYTEST) -n 2 -m '$(2)' $(SEAMS) $(PYTEST_ARGS) &&
 variants: $(VENV)/.dev
 	@$(foreach processor,$(PROCESSORS),$(call variant,$(processor),not once)) true
 	@$(foreach library,$(LIBRARIES),$(call variant,$(library),not once and not named)) true
 
 soak: $(VENV)/.dev
-	@$(BIN)/python -m pytest -q -m soak tests/soak $(PYTEST_ARGS)
+	@$(PYTEST) -m soak tests/soak $(PYTEST_ARGS)
 
 # The peers are no part of the product: they stand in an environment of their own, or in the one of ORACLE_PYTHON.
 ORACLE_VENV ?= $(VENV)-oracle
@@ -99,7 +107,7 @@ endif
 	@PYTHONPATH=. $(ORACLE_PYTHON) -m pytest -q -n 2 --dist worksteal tests/oracle --oracle-summary docs/oracle.md $(PYTEST_ARGS)
 
 tiny: $(VENV)/.dev
-	@$(BIN)/python -m pytest -q -m tiny $(PYTEST_ARGS)
+	@$(PYTEST) -m tiny $(PYTEST_ARGS)
 
 lint: $(VENV)/.front
 	@$(BIN)/ruff check .

@@ -6,14 +6,18 @@ import importlib.util
 import logging
 import os
 import random
+import re
 import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from itertools import compress, product
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
+from _pytest.mark import _parse_expression
 
 # The same examples every time, on slow machines too; `pytest --hypothesis-profile=explore` looks for new ones.
 SLOW = [hypothesis.HealthCheck.too_slow]
@@ -27,6 +31,8 @@ os.environ.setdefault("WB_CHECK", "1")
 # Compiled kernels of the tests, kept from run to run, and out of the user's own folder.
 os.environ.setdefault("WB_CACHE", os.path.join(tempfile.gettempdir(), f"workbench-tests-{getpass.getuser()}"))
 
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 ORACLES = ("jax", "tensorflow", "torch")
 
 
@@ -39,7 +45,7 @@ def _has_gpu() -> bool:
     return importlib.util.find_spec("cupy") is not None and shutil.which("nvidia-smi") is not None
 
 
-def _missing(kind: str) -> str:
+def missing(kind: str) -> str:
     """Why tests of this kind cannot run here, "" when they can."""
     if kind == "browser":
         if importlib.util.find_spec("playwright") is None:
@@ -53,13 +59,31 @@ def _missing(kind: str) -> str:
     return ""
 
 
+MARK = re.compile(r"\bmark\.(\w+)")
+"""How a test says what it is; marks are written where the tests stand, nothing else gives them any."""
+
+
+def may_be_chosen(asked: str, written: set[str]) -> bool:
+    """Does `-m asked` choose a test that has some of the marks that are written in its file?"""
+    chosen, names = _parse_expression(asked, "-m"), sorted(written.intersection(re.findall(r"\w+", asked)))
+    return any(chosen.evaluate(set(compress(names, bits)).__contains__) for bits in product((False, True), repeat=len(names)))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file none of whose tests can be of the kind that `-m` asks for is not even loaded: most such runs need few files."""
+    asked = config.getoption("markexpr")
+    if not asked or collection_path.suffix != ".py":
+        return None
+    return None if may_be_chosen(asked, set(MARK.findall(collection_path.read_text(encoding="utf-8")))) else True
+
+
 KINDS = {"browser": "browser", "gpu": "GPU", "oracle": "oracle"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect, never skip, what this machine cannot run; the summary below says so by name."""
     for kind in KINDS:
-        if _missing(kind):
+        if missing(kind):
             gone = [item for item in items if item.get_closest_marker(kind)]
             if gone:
                 items[:] = [item for item in items if not item.get_closest_marker(kind)]
@@ -74,7 +98,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         wanted = chosen.replace(f"not {kind}", "")
         asked = (wanted == chosen and (chosen.startswith("not ") or not chosen)) or kind in wanted
         if count or asked:
-            reason = _missing(kind) if not count else ""
+            reason = missing(kind) if not count else ""
             terminalreporter.write_line(f"{label} tests: {count} run" + (f" ({reason})" if reason else ""))
 
 
@@ -82,6 +106,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A selection that needs special machines may be empty here; that is reported above and is no failure."""
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.getoption("markexpr"):
         session.exitstatus = pytest.ExitCode.OK
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The browser of all tests of pages: one, for a process cannot hold two Playwrights."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import chromium_path
 from tests.data_fixture import use_data_beside_the_checkout
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 PATIENCE = 60_000        # milliseconds
 RESTARTED_MEANWHILE = "Could not restore the debugger state: Canceled future"
 """What JupyterLab's debugger says when the kernel that it asks is restarted before it has answered, as a busy one is."""
@@ -110,16 +107,6 @@ def _shut_down(server: Server) -> None:
     except subprocess.TimeoutExpired:
         server.process.kill()
         server.process.wait()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[object]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
-        yield browser
-        browser.close()
 
 
 class Lab:

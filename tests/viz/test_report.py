@@ -140,67 +140,55 @@ def test_a_rewrite_is_drawn_before_and_after():
     ],
     ids=["light", "dark", "narrow"],
 )
-def test_in_a_browser(tmp_path, look):
-    from playwright.sync_api import sync_playwright
-
-    from tests.conftest import chromium_path
-
+def test_in_a_browser(browser, tmp_path, look):
     path = write(tmp_path, fixtures.build(50, slow=1.8))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(**look)
-        seen: list[str] = []
-        page.on("console", lambda message: seen.append(message.text))
-        page.on("pageerror", lambda error: seen.append(str(error)))
-        page.on("request", lambda request: seen.append(request.url))
-        page.goto(path.as_uri())
-        assert seen == [path.as_uri()]  # nothing said, nothing else loaded
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        tree = ".wb-Graph-view [role='treeitem']"
-        page.locator(f"{tree}[data-id='gradients'][aria-expanded='false']").dispatch_event("click")
-        page.locator(f"{tree}[data-id='gradients/matmul']").wait_for(state="attached")
-        page.locator(f"{tree}[data-id='gradients/matmul']").dispatch_event("click")
-        page.wait_for_selector(".wb-Pane dd:has-text('matmul')")
-        curve = page.locator("[data-view='series'] .u-over").first
-        curve.hover()
-        page.wait_for_selector("[data-view='series'] .wb-Chart-tip:not([hidden]) b:has-text('step')")
-        assert page.locator("[data-view='steps'] canvas").first.is_visible()
-        times, placed = page.locator("[data-view='operations'] table").all()
-        assert times.locator("tr").count() > 2 and placed.locator(".wb-Device").count() > 1
-        assert page.locator("[data-view='work'] .wb-mod-slow th").inner_text().endswith("worker:1")
-        board = page.locator("[data-view='timeline'] .wb-Timeline-view")
-        last = int(board.get_attribute("data-step"))
-        page.get_by_role("button", name="The step before").click()
-        page.wait_for_function("last => document.querySelector('.wb-Timeline-view').dataset.step < last", arg=last)
-        board.locator("canvas").focus()
-        page.keyboard.press("w")
-        page.wait_for_function("() => /^In sight: /.test(document.querySelector('.wb-Timeline-sums').textContent)")
-        ink, paper = page.evaluate(
-            "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
-        )
-        dark = look.get("color_scheme") == "dark"
-        assert (_light(ink) > _light(paper)) is dark and abs(_light(ink) - _light(paper)) > 150
-        _keep(page, f"report-{'dark' if dark else 'narrow' if look['viewport']['width'] == 400 else 'light'}")
-        browser.close()
+    page = browser.new_page(**look)
+    seen: list[str] = []
+    page.on("console", lambda message: seen.append(message.text))
+    page.on("pageerror", lambda error: seen.append(str(error)))
+    page.on("request", lambda request: seen.append(request.url))
+    page.goto(path.as_uri())
+    assert seen == [path.as_uri()]  # nothing said, nothing else loaded
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tree = ".wb-Graph-view [role='treeitem']"
+    page.locator(f"{tree}[data-id='gradients'][aria-expanded='false']").dispatch_event("click")
+    page.locator(f"{tree}[data-id='gradients/matmul']").wait_for(state="attached")
+    page.locator(f"{tree}[data-id='gradients/matmul']").dispatch_event("click")
+    page.wait_for_selector(".wb-Pane dd:has-text('matmul')")
+    curve = page.locator("[data-view='series'] .u-over").first
+    curve.hover()
+    page.wait_for_selector("[data-view='series'] .wb-Chart-tip:not([hidden]) b:has-text('step')")
+    assert page.locator("[data-view='steps'] canvas").first.is_visible()
+    times, placed = page.locator("[data-view='operations'] table").all()
+    assert times.locator("tr").count() > 2 and placed.locator(".wb-Device").count() > 1
+    assert page.locator("[data-view='work'] .wb-mod-slow th").inner_text().endswith("worker:1")
+    board = page.locator("[data-view='timeline'] .wb-Timeline-view")
+    last = int(board.get_attribute("data-step"))
+    page.get_by_role("button", name="The step before").click()
+    page.wait_for_function("last => document.querySelector('.wb-Timeline-view').dataset.step < last", arg=last)
+    board.locator("canvas").focus()
+    page.keyboard.press("w")
+    page.wait_for_function("() => /^In sight: /.test(document.querySelector('.wb-Timeline-sums').textContent)")
+    ink, paper = page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
+    dark = look.get("color_scheme") == "dark"
+    assert (_light(ink) > _light(paper)) is dark and abs(_light(ink) - _light(paper)) > 150
+    _keep(page, f"report-{'dark' if dark else 'narrow' if look['viewport']['width'] == 400 else 'light'}")
+    page.close()
     assert seen == [path.as_uri()]
 
 
 @pytest.mark.browser
-def test_bars_and_keys_keep_their_colours_where_the_system_forces_its_own(tmp_path):
-    from playwright.sync_api import sync_playwright
-
-    from tests.conftest import chromium_path
-
+def test_bars_and_keys_keep_their_colours_where_the_system_forces_its_own(browser, tmp_path):
     path = write(tmp_path, fixtures.build(50, slow=1.8))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(forced_colors="active")
-        page.goto(path.as_uri())
-        ground = "node => [getComputedStyle(node).backgroundColor, getComputedStyle(document.body).backgroundColor]"
-        for what in (".wb-Parts i[data-part='work']", ".wb-Legend i[data-part='work']", ".wb-Device i", ".wb-Share i"):
-            own, paper = page.locator(what).first.evaluate(ground)
-            assert own != paper, what
-        browser.close()
+    page = browser.new_page(forced_colors="active")
+    page.goto(path.as_uri())
+    ground = "node => [getComputedStyle(node).backgroundColor, getComputedStyle(document.body).backgroundColor]"
+    for what in (".wb-Parts i[data-part='work']", ".wb-Legend i[data-part='work']", ".wb-Device i", ".wb-Share i"):
+        own, paper = page.locator(what).first.evaluate(ground)
+        assert own != paper, what
+    page.close()
 
 
 def _light(color: str) -> float:

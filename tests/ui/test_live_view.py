@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.ui.conftest import Lab, browser, lab, notebook, server  # noqa: F401 (fixtures)
+from tests.ui.conftest import Lab
 from tests.ui.test_panel import HANGS
 
 pytestmark = pytest.mark.browser
@@ -30,7 +30,7 @@ PAUSE = """async () => {
 Notebook = Callable[..., str]
 
 
-def start(lab: Lab, path: str) -> None:  # noqa: F811
+def start(lab: Lab, path: str) -> None:
     lab.open(path)
     lab.run_cell(0)
     lab.page.wait_for_selector(f"{VIEW} .wb-Empty")
@@ -38,7 +38,7 @@ def start(lab: Lab, path: str) -> None:  # noqa: F811
     lab.page.wait_for_selector(f"{NODES}[data-id='layer0']", state="attached")
 
 
-def test_follows_training_and_answers_while_the_cell_runs(lab: Lab, notebook: Notebook) -> None:  # noqa: F811
+def test_follows_training_and_answers_while_the_cell_runs(lab: Lab, notebook: Notebook) -> None:
     start(lab, notebook(SHOW, TRAIN.format(steps=1_000_000)))
     before = lab.page.evaluate(UPDATES)
     lab.wait(f"before => {UPDATES} > before + 5", before)
@@ -57,7 +57,7 @@ def test_follows_training_and_answers_while_the_cell_runs(lab: Lab, notebook: No
     assert lab.errors == []
 
 
-def test_dark_theme_redraws_readably(lab: Lab, notebook: Notebook) -> None:  # noqa: F811
+def test_dark_theme_redraws_readably(lab: Lab, notebook: Notebook) -> None:
     start(lab, notebook(SHOW, TRAIN.format(steps=40)))
     lab.command("apputils:change-theme", theme="JupyterLab Dark")
     lab.wait("() => document.body.dataset.jpThemeLight === 'false'")
@@ -67,7 +67,7 @@ def test_dark_theme_redraws_readably(lab: Lab, notebook: Notebook) -> None:  # n
     assert lab.errors == []
 
 
-def test_closing_leaves_a_picture(lab: Lab, notebook: Notebook) -> None:  # noqa: F811
+def test_closing_leaves_a_picture(lab: Lab, notebook: Notebook) -> None:
     start(lab, notebook(SHOW, TRAIN.format(steps=20), "view.close()"))
     lab.wait("() => document.body.textContent.includes('trained to the end')")
     lab.run_cell(2)
