@@ -23,6 +23,7 @@ help:
 	@echo 'make lab    JupyterLab with the tour (LAB_ARGS=--no-browser to only serve)'
 	@echo 'make demo   train MNIST on a local cluster, progress in the terminal, picture in report.html'
 	@echo 'make test   all tests     make variants   kernels as other processors and without libraries'
+	@echo 'make clusters  the tests that start processes     make pages  those in a browser'
 	@echo 'make soak   the long ones: seeds, frames, kills     make oracle  against TensorFlow, PyTorch and JAX'
 	@echo 'make tiny   the ten-second ones     make lint   ruff, mypy, eslint, tsc'
 	@echo 'make bench  benchmarks    make front  rebuild the lab extension     make clean   remove .venv and outputs'

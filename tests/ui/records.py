@@ -66,14 +66,22 @@ def train(steps: int, pause: float = 0.02) -> None:
     journal.set_status(state="ready")
 
 
-def cluster(workers: int, steps: int, slow: float = 3.0, servers: int = 1) -> None:
-    """A planted run of a cluster as it happens, its last worker `slow` times as slow: every task, message and wait of it."""
+def cluster(workers: int, steps: int, slow: float = 3.0, servers: int = 1, pause: int = -1) -> None:
+    """A planted run of a cluster as it happens, its last worker `slow` times as slow: every task, message and wait of it.
+
+    It pauses itself at step `pause`, for a page on a busy machine could come too late to see it run.
+    """
     culprit = scenarios.task("worker", workers - 1)
     spans = scenarios.run(scenarios.Plant(workers=workers, servers=servers, steps=steps, work={culprit: slow}))
     names = tuple(scenarios.task("ps", i) for i in range(servers)) + tuple(scenarios.task("worker", i) for i in range(workers))
     journal.graph(graph())
     began, tick, done, thread = time.perf_counter() - spans[0].start, threading.Event(), -1, threading.get_ident()
     for span in sorted(spans, key=lambda one: one.end):
+        if done < span.step == pause:
+            gate.pause()
+            stood = time.perf_counter()
+            gate.enter()
+            began += time.perf_counter() - stood
         tick.wait(max(0.0, began + span.end - time.perf_counter()))
         journal.inside[thread] = ("", span.step, began + span.start)
         journal.span(span._replace(start=began + span.start, end=began + span.end))

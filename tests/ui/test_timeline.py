@@ -9,7 +9,11 @@ from tests.ui.conftest import Lab
 
 pytestmark = pytest.mark.browser
 
-RUN = "import workbench as wb\nfrom tests.ui.records import cluster\ncluster({workers}, {steps})\nprint('ran', 'to the end')"
+RUN = """
+import workbench as wb
+from tests.ui.records import cluster
+cluster(workers=3, steps=600, pause=150)
+print('ran', 'to the end')"""
 VIEW = "document.querySelector('.wb-Timeline-view')"
 CANVAS = ".wb-Timeline-view canvas"
 NUMBER = f"Number({VIEW}?.dataset.step ?? -1)"
@@ -25,7 +29,7 @@ WORK = "43,123,186"
 
 
 def test_a_running_cluster_is_followed_held_measured_and_picked(lab: Lab, notebook: Callable[..., str]) -> None:
-    lab.open(notebook(RUN.format(workers=3, steps=600)))
+    lab.open(notebook(RUN))
     lab.open_panel()
     lab.run_cell(0)
     lab.page.wait_for_selector(".wb-Verdict.wb-mod-alarm")
@@ -33,6 +37,7 @@ def test_a_running_cluster_is_followed_held_measured_and_picked(lab: Lab, notebo
     # the newest step, again and again
     lab.wait(f"() => {NUMBER} >= 0")
     first = lab.page.evaluate(f"() => {NUMBER}")
+    lab.page.locator(".wb-Panel .wb-Tools button:text-is('Resume')").click()
     lab.wait(f"step => {NUMBER} > step", first)
     lab.wait(INKED, [WORK])
     lab.page.wait_for_selector(f"{SUMS}:has-text('transfers ')")

@@ -56,7 +56,7 @@ def test_threads_start_and_end_while_all_frames_are_looked_at():
 def test_without_the_guard_python_3_11_stands_still():
     """When this fails the interpreter was mended and the guard can go."""
     with pytest.raises(subprocess.TimeoutExpired):
-        run(False, 10)
+        run(False, 5)
 
 
 def test_a_worker_that_hosts_tasks_has_the_guard(monkeypatch: pytest.MonkeyPatch):
