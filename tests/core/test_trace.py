@@ -1,10 +1,12 @@
 """The journal's status: whose step number it is, and until when."""
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from workbench import errors
-from workbench.core.trace import Journal, Span
+from workbench.core.trace import Journal, Span, spans_of
 from workbench.settings import settings
 
 pytestmark = pytest.mark.tiny
@@ -110,7 +112,7 @@ def test_spans_between_two_numbers_are_those_of_them_that_are_kept():
         journal.span(Span("op", str(number), "t", "", 0, 0.0, 1.0, 0))
 
     def between(first: int, last: int) -> str:
-        return "".join(span.name for span in journal.spans_between(first, last))
+        return "".join(span.name for span in spans_of(journal.rows_between(first, last)))
     assert [between(7, 8), between(6, 9), between(0, 6), between(8, 20)] == ["78", "6789", "6", "89"]
     assert between(0, 5) == between(8, 7) == between(10, 20) == ""
 
@@ -122,6 +124,31 @@ def test_spans_are_bounded_in_bytes(monkeypatch):
         journal.span(Span("op", "long name " * 100, "task", "", 0, 0.0, 1.0, step))
     cursor, lost, kept = journal.spans_since()
     assert journal.span_bytes <= 100_000 and cursor == 1000 and lost == 1000 - len(kept) and kept[-1].step == 999
+
+
+def test_spans_come_and_go_in_blocks_and_none_is_lost_between_two():
+    journal = Journal(capacity=1300)
+    journal.enabled = True
+    for number in range(3000):
+        journal.span(Span("op", str(number), "t", "", 0, 0.0, 1.0, number))
+        if number % 97 == 0 or number > 2900:
+            oldest, asked = max(0, number - 1299), max(0, number - 1400)
+            cursor, lost, kept = journal.spans_since(asked)
+            assert cursor == number + 1 and lost == max(0, oldest - asked), number
+            assert [span.step for span in kept] == list(range(max(oldest, asked), number + 1))
+
+
+def test_the_garbage_collector_does_not_walk_spans():
+    """Python's full collections would stop the program for a time that goes with them."""
+    def objects(keeps: bool) -> int:
+        journal.enabled = keeps
+        for number in range(20_000):
+            journal.span(Span("op", f"layer/{number}", "t", "", 0, number, number + 0.5, number))
+        gc.collect()
+        return len(gc.get_objects())
+    journal = Journal(capacity=20_000)
+    assert -200 < objects(False) - objects(True) < 200
+    assert len(journal.spans_since()[2]) == 20_000
 
 
 def test_the_spans_of_one_step_are_moved_by_one_offset():

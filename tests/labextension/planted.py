@@ -55,7 +55,7 @@ def timeline(scenario: Scenario) -> dict[str, Any]:
     journal.origin, journal.enabled = 0.0, True
     for span in run(scenario.plant):
         journal.span(span)
-    model = Timeline(journal, Books(journal), Shared(journal.spans_since))
+    model = Timeline(journal, Books(journal), Shared(journal.rows_since))
     model.advance(0.0)
     model.shared.renew()
     model.advance(1.0)      # nothing came for a second: all steps are complete

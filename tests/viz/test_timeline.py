@@ -141,7 +141,7 @@ def test_the_followed_step_is_one_of_which_all_tasks_have_told_until_its_end(mon
     monkeypatch.setattr("workbench.viz.views.timeline.SETTLED", 1000.0)
     journal = journal_of(run(Plant(workers=3, servers=1, steps=10)))
     ends = {number: max(span.end for span in journal.spans_since()[2] if span.step == number) for number in range(10)}
-    model = Timeline(journal, books_of(journal), Shared(journal.spans_since))
+    model = Timeline(journal, books_of(journal), Shared(journal.rows_since))
     for who in (PS, SLOW):
         journal.task(who, "joined")
     for until, number in ((ends[4], 4), (ends[6] + 1e-6, 6)):

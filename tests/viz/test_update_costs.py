@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.panel_update import step
-from workbench.core.rings import Ring
+from workbench.core.rings import Rows
 from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import Accounting
 from workbench.viz.hub import Hub, Watcher, hub_of
@@ -87,7 +87,7 @@ def test_the_picture_of_a_step_costs_few_calls_however_many_spans_it_has():
 def test_the_picture_of_a_step_reads_no_spans_of_later_ones(monkeypatch):
     spans, read = recorded(6), list[int]()
     hub, _watcher = drawing(spans)
-    between = Ring.between
-    monkeypatch.setattr(Ring, "between", lambda *given: read.append(len(found := between(*given))) or found)
+    between = Rows.between
+    monkeypatch.setattr(Rows, "between", lambda *given: read.append(len(found := between(*given))) or found)
     assert hub.whole("timeline", TimelineParameters(step=1)).step == 1
     assert 0 < sum(read) <= len(spans[1])

@@ -4,15 +4,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
-from workbench.core.rings import Clock, Ring, Stages
+from workbench.core.rings import Clock, Ring, Rows, Stages
 from workbench.settings import settings
 
-__all__ = ["STATES", "GraphRecord", "Journal", "KnobRecord", "NodeRecord", "Point", "Span", "StateRecord", "StatusRecord",
-           "TaskRecord", "journal", "node_bytes", "run_of"]
+__all__ = ["STATES", "GraphRecord", "Journal", "KnobRecord", "NodeRecord", "Point", "Row", "Span", "StateRecord",
+           "StatusRecord", "TaskRecord", "journal", "node_bytes", "run_of", "spans_of"]
 
 KINDS = ("step", "segment", "op", "loop", "send", "recv", "wait", "queue", "rewrite", "compile", "checkpoint")
 STATES = ("empty", "ready", "building", "rewriting", "compiling", "running", "paused", "waiting", "recovering",
@@ -23,6 +24,10 @@ _IDLE = 1.0              # seconds after a session's newest step from which it i
 
 Teller = Callable[[], tuple[str, str]]
 """Says ("running" or "waiting", in what or for what); ("running", "") where it knows no more."""
+
+
+Row = tuple[Any, ...]
+"""A span as a journal keeps it: its fields in order."""
 
 
 def run_of(executable: str) -> str:
@@ -182,8 +187,17 @@ def _stage_bytes(record: GraphRecord) -> int:
     return record.nbytes or sum(map(node_bytes, record.nodes))
 
 
-def _span_bytes(span: Span) -> int:
-    return _STRINGS + len(span.name) + len(span.message) + len(span.detail)
+_NAME, _MESSAGE, _DETAIL = map(Span._fields.index, ("name", "message", "detail"))
+_span = partial(tuple.__new__, Span)
+
+
+def _span_bytes(row: Sequence[Any]) -> int:
+    return _STRINGS + len(row[_NAME]) + len(row[_MESSAGE]) + len(row[_DETAIL])
+
+
+def spans_of(rows: Iterable[Row]) -> list[Span]:
+    """The spans that a journal keeps as `rows`."""
+    return list(map(_span, rows))
 
 
 class Journal:
@@ -198,7 +212,7 @@ class Journal:
         self.origin, self.wall_origin = time.perf_counter(), time.time()
         self._lock = threading.RLock()
         size = capacity or settings.trace_capacity
-        self._spans, self._points = Ring(size, settings.trace_bytes, _span_bytes), Ring(size)
+        self._spans, self._points = Rows(size, settings.trace_bytes, _span_bytes), Ring(size)
         self._states, self._tasks, self._graphs = Ring(1000), Ring(1000), Stages(_stage_bytes)
         self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
         self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
@@ -236,7 +250,7 @@ class Journal:
                 self.lost_elsewhere[task] = self.lost_elsewhere.get(task, 0) + lost
             for span in spans:
                 moved = clock.at(span.start)
-                self._spans.append(Span._make((*span[:5], span.start - moved, span.end - moved, *span[7:])) if moved else span)
+                self._spans.append((*span[:5], span.start - moved, span.end - moved, *span[7:]) if moved else span)
             if task in self._told:
                 self._told[task] = max(self._told[task], until - offset)
 
@@ -348,11 +362,16 @@ class Journal:
     # reading
     def spans_since(self, cursor: int = 0) -> tuple[int, int, list[Span]]:
         """(next cursor, how many were lost to the bound, the spans from `cursor` on, oldest first)."""
+        count, lost, rows = self.rows_since(cursor)
+        return count, lost, spans_of(rows)
+
+    def rows_since(self, cursor: int = 0) -> tuple[int, int, list[Row]]:
+        """As `spans_since`, each span as the plain tuple that is kept: for who looks at few of many (`spans_of`)."""
         with self._lock:
             return self._spans.since(cursor)
 
-    def spans_between(self, first: int, last: int) -> list[Span]:
-        """The spans with the numbers `first` to `last`, as far as they are kept, oldest first."""
+    def rows_between(self, first: int, last: int) -> list[Row]:
+        """The spans with the numbers `first` to `last`, as far as they are kept, oldest first, as plain tuples."""
         with self._lock:
             return self._spans.between(first, last)
 

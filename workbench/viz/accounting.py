@@ -64,10 +64,11 @@ class Step:
 class _Open:
     """A step whose spans are coming, or in whose time causes are looked up."""
 
-    __slots__ = ("_told", "end", "executable", "run", "spans", "start", "tasks", "tells")
+    __slots__ = ("_told", "count", "end", "executable", "run", "spans", "start", "tasks", "tells")
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[Span] = []  # until they have told
+        self.count = 0  # of all
         self.tasks: set[str] = set()
         self.start, self.end = float("inf"), float("-inf")
         self.run = self.executable = ""
@@ -77,7 +78,7 @@ class _Open:
     def told(self, names: Names) -> Told:
         """What its spans say, found when somebody first asks."""
         if self._told is None:
-            self._told = tell(self.spans, self.end, names)
+            self._told, self.spans = tell(self.spans, self.end, names), []
         return self._told
 
 
@@ -108,6 +109,7 @@ class Accounting:
             if step != of[1] or executable != of[0]:
                 opened, of = self._opened(executable, step), (executable, step)
             opened.spans.append(span)
+            opened.count += 1
             opened.tasks.add(span.task)
             opened.tells |= span.kind != "step"
             if start < opened.start:
@@ -175,9 +177,9 @@ class Accounting:
 
     def _remember(self, steps: Sequence[_Open]) -> None:
         """Keep them where causes are looked up, and forget the oldest."""
-        held, gone = sum(len(step.spans) for step in self._past), 0
+        held, gone = sum(step.count for step in self._past), 0
         while held > REMEMBERED:
-            held -= len(self._past[gone].spans)
+            held -= self._past[gone].count
             gone += 1
         self._past[:gone], self._ends[:gone] = [], []
         self._past += steps

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from workbench.core.trace import Journal, Span, TaskRecord
+from workbench.core.trace import Journal, Span, TaskRecord, spans_of
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.reader import CATCH_UP, Batch, Reader, Shared, per_journal
 from workbench.viz.slices import Slices
@@ -49,7 +49,7 @@ class Sample:
         inside = step[step >= 0]
         if sparing and len(inside) and inside.min() >= self._froms[-1]:
             self._pace(len(inside), int(inside.max()) + 1)
-        return batch.spans if len(chosen) == len(step) else [batch.spans[i] for i in chosen.tolist()]
+        return spans_of(batch.rows if len(chosen) == len(step) else map(batch.rows.__getitem__, chosen.tolist()))
 
     def _pace(self, seen: int, following: int) -> None:
         """As many spans as usually come decide, not those of this batch: a step of many tasks is more than `SAMPLED` alone."""
@@ -68,7 +68,7 @@ class Books:
         self._accounting = Accounting()
         self._sample = Sample()
         self._lock = threading.Lock()
-        self.spans = Reader(journal.spans_since, CATCH_UP)
+        self.spans = Reader(journal.rows_since, CATCH_UP)
         self._unsettled = False
         self._work: Slices[None] | None = None  # on the next verdict
         self._began = 0.0  # when
@@ -84,8 +84,8 @@ class Books:
     def advance(self, shared: Shared | None = None) -> None:
         """Take in the new spans, as others read them from `shared`; settle and judge when that is due, a slice at a time."""
         with self._lock:
-            spans = self.spans.new(shared.since if shared is not None else None)
-            self._advance(shared.batch(spans) if shared is not None else Batch(spans), time.perf_counter())
+            rows = self.spans.new(shared.since if shared is not None else None)
+            self._advance(shared.batch(rows) if shared is not None else Batch(rows), time.perf_counter())
 
     def steps_since(self, cursor: int) -> tuple[int, list[Step]]:
         """(next cursor, the steps accounted for since `cursor`, as far as they are kept)."""

@@ -132,7 +132,7 @@ class Hub:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self._lock = threading.RLock()
-        self._books, self._shared = books_of(journal), Shared(journal.spans_since)
+        self._books, self._shared = books_of(journal), Shared(journal.rows_since)
         self._views: dict[str, View] = {topic: kind(journal, self._books, self._shared) for topic, kind in VIEWS.items()}
         self._faults: dict[str, str] = {}
         self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()

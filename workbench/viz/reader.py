@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
-from workbench.core.trace import Journal, Span
+from workbench.core.trace import Journal, Row, Span, spans_of
 
 __all__ = ["CATCH_UP", "Batch", "Reader", "Shared", "per_journal"]
 
@@ -22,20 +22,24 @@ T = TypeVar("T")
 
 
 class Batch:
-    """Spans that came together and their columns, each made once for all who read them: numbers as arrays, texts as lists."""
+    """Spans that came together, as rows, and their columns, each made once for all who read them: numbers as arrays, texts
+    as lists."""
 
-    def __init__(self, spans: list[Span]) -> None:
-        self.spans = spans
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def texts(self, name: str) -> list[str]:
-        return list(map(itemgetter(_FIELD[name]), self.spans))
+        return list(map(itemgetter(_FIELD[name]), self.rows))
 
     def numbers(self, name: str, dtype: type) -> np.ndarray:
-        return np.fromiter(map(itemgetter(_FIELD[name]), self.spans), dtype, len(self.spans))
+        return np.fromiter(map(itemgetter(_FIELD[name]), self.rows), dtype, len(self.rows))
 
     @cached_property
     def operations(self) -> list[Span]:
-        return [span for span in self.spans if span[0] == "op"]  # by its place, not its name: all spans come by here
+        return spans_of([row for row in self.rows if row[0] == "op"])
 
     @cached_property
     def step(self) -> np.ndarray:
@@ -52,7 +56,7 @@ class Batch:
     @cached_property
     def executables(self) -> set[str]:
         """The different ones: mostly one."""
-        return set(map(itemgetter(_FIELD["executable"]), self.spans))
+        return set(map(itemgetter(_FIELD["executable"]), self.rows))
 
     @cached_property
     def executable(self) -> list[str]:
@@ -64,7 +68,7 @@ class Shared:
 
     def __init__(self, since: Since) -> None:
         self._since = since
-        self._known: dict[int, tuple[int, int, list[Span]]] = {}
+        self._known: dict[int, tuple[int, int, list[Row]]] = {}
         self._batches: dict[int, Batch] = {}
 
     def renew(self) -> None:
@@ -72,21 +76,21 @@ class Shared:
         self._known.clear()
         self._batches.clear()
 
-    def since(self, cursor: int) -> tuple[int, int, list[Span]]:
+    def since(self, cursor: int) -> tuple[int, int, list[Row]]:
         if cursor not in self._known:
             self._known[cursor] = self._since(cursor)
         return self._known[cursor]
 
-    def batch(self, spans: list[Span]) -> Batch:
+    def batch(self, rows: list[Row]) -> Batch:
         """The columns of what `since` gave."""
-        found = self._batches.get(id(spans))
-        if found is None or found.spans is not spans:
-            found = self._batches[id(spans)] = Batch(spans)
+        found = self._batches.get(id(rows))
+        if found is None or found.rows is not rows:
+            found = self._batches[id(rows)] = Batch(rows)
         return found
 
 
 class Reader:
-    """Follows one kind of a journal's records (`spans_since`, …)."""
+    """Follows one kind of a journal's records (`rows_since`, …)."""
 
     def __init__(self, since: Since, catch_up: int | None = None) -> None:
         self._since, self._catch_up = since, catch_up

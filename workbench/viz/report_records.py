@@ -30,7 +30,7 @@ DIGITS = 4  # behind the point, of milliseconds
 
 def timelines(journal: Journal, spans: Sequence[Span]) -> list[TimelineView]:
     """The newest steps that were recorded in detail, as fine as a file has room for; times in milliseconds."""
-    model = Timeline(journal, Books(journal), Shared(journal.spans_since))
+    model = Timeline(journal, Books(journal), Shared(journal.rows_since))
     model.advance(0.0)
     model.shared.renew()
     model.advance(1.0)  # nothing came for a second: all steps are complete

@@ -45,7 +45,7 @@ class StepIndex:
         named = batch.executables
         for executable in named - self._codes.keys():
             self._learn(executable)
-        codes, count = self._codes, len(batch.spans)
+        codes, count = self._codes, len(batch)
         runs = (np.fromiter(map(codes.__getitem__, batch.executable), np.int64, count) if len(named) > 1
                 else np.full(count, [codes[one] for one in named]))
         good = (batch.step >= 0) & (batch.end >= batch.start)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from workbench.core.trace import Journal, Span, run_of
+from workbench.core.trace import Journal, Span, run_of, spans_of
 from workbench.viz.books import Books
 from workbench.viz.critical_path import Link, explain, path_through
 from workbench.viz.marks import KINDS, Marks, Part, lanes_of, marks_of, parts_of, places_of, rows_of
@@ -122,9 +122,9 @@ class Timeline(View):
         self._paths: OrderedDict[tuple[str, int, float], tuple[list[Link], str]] = OrderedDict()
 
     def advance(self, now: float) -> None:
-        spans = self._spans.new()
-        if spans:
-            self._steps.take(self.shared.batch(spans), self._spans.cursor - len(spans), now)
+        rows = self._spans.new()
+        if rows:
+            self._steps.take(self.shared.batch(rows), self._spans.cursor - len(rows), now)
         if now >= self._next:
             self._follow(now)
 
@@ -192,10 +192,10 @@ class Timeline(View):
         if not near:
             return [], 0
         first, last = min(step.first for step in near), max(step.last for step in near)
-        kept = self.journal.spans_between(max(first, last - SPANS), last)
-        reach = [span for span, (kind, begin, until) in zip(kept, map(_REACH, kept))
+        kept = self.journal.rows_between(max(first, last - SPANS), last)
+        reach = [row for row, (kind, begin, until) in zip(kept, map(_REACH, kept))
                  if until >= begin and begin <= end and until >= start and kind not in ("step", "loop")]
-        return reach, last + 1 - first - len(kept)
+        return spans_of(reach), last + 1 - first - len(kept)
 
     def _own(self, step: Recorded, spans: Sequence[Span]) -> Sequence[Span]:
         """Those that belong to the step; `spans` itself when all do."""
