@@ -107,6 +107,7 @@ def test_generators_begin_anew_at_each_pass():
 @pytest.mark.parametrize(("rows", "kind", "text"), [
     ([(1, 2, 3)], errors.InvalidArgumentError, "did not match the expected structure"),
     ([("a", 2)], errors.InvalidArgumentError, "could not be converted to the expected type"),
+    ([(1, np.ma.masked)], errors.InvalidArgumentError, "from_generator: an element: 1 of 1 elements are masked"),
     ([(1, [2, 3])], errors.InvalidArgumentError, "yielded an element of shape (2,) where an element of shape [] was expected")])
 def test_what_generators_may_not_yield(rows, kind, text: str):
     dataset = Dataset.from_generator(lambda: iter(rows), (wb.int64, wb.int64), ([], []))

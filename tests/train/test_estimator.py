@@ -313,3 +313,9 @@ def test_frames_are_columns_by_name():
         pandas_input_fn(frame, other, shuffle=False)
     with pytest.raises(errors.InvalidArgumentError, match="Cannot use name a for target column"):
         pandas_input_fn(frame, other, shuffle=False, target_column="a")
+
+
+def test_rows_that_mask_a_number_are_refused():
+    rows = np.ma.array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(errors.InvalidArgumentError, match="numpy_input_fn: 'x': 1 of 2 elements are masked"):
+        numpy_input_fn({"x": rows}, shuffle=False)()

@@ -138,6 +138,31 @@ def test_a_step_that_ends_well_during_its_abort_gives_no_cancelled_instance_back
 
 
 @wb.op("x[...] -> [...]", types="T:float -> T")
+def leaves_the_task(x: Any) -> Any:
+    """A kernel that asks the process of its task to exit."""
+    raise SystemExit(3)
+
+
+@wb.op("x[...] -> [...]", types="T:float -> T", blocking=True, context=True)
+def leaves_while_it_waits(context: Any, x: Any) -> None:
+    """The same where a plan is cut."""
+    raise KeyboardInterrupt("pressed by nobody")
+
+
+@pytest.mark.parametrize(("kernel", "text"), [("leaves_the_task", "SystemExit: 3"),
+                                              ("leaves_while_it_waits", "KeyboardInterrupt: pressed by nobody")])
+def test_a_kernel_that_asks_its_task_to_exit_ends_its_step_alone(kernel, text):
+    """A step runs on the thread that receives for all: it must go on."""
+    steps = Steps(getattr(ops, kernel)(wb.placeholder_with_default(1.0, [])) + 1.0)
+    running = threading.Thread(target=lambda: (steps.run(1), steps.run(2)))
+    running.start()
+    running.join(60)
+    for answer in steps.answers[1], steps.answers[2]:
+        assert isinstance(answer, errors.InvalidArgumentError) and f"{kernel}: {text}; " in str(answer)
+    assert steps.engine._running == {}
+
+
+@wb.op("x[...] -> [...]", types="T:float -> T")
 def held_up(x: Any) -> Any:
     """A kernel that says it began and returns when the test lets it."""
     began.set()

@@ -93,12 +93,14 @@ LIES = [
      "operation"),
     (lambda x: x.ravel(), errors.ShapeError, "mine: its kernel gave shape [12] but the output is declared [4,3]; "),
     (lambda x: x.astype(">f4"), errors.DtypeError, "mine: its kernel gave >f4 but the output is declared float32; "),
+    (lambda x: np.ma.masked_less(x, x.max()), errors.InvalidArgumentError,
+     "mine: its kernel's result: 11 of 12 elements are masked but a tensor has no mask; "),
     (lambda x: None, errors.DtypeError, "mine: its kernel gave object but the output is declared float32; "),
     (lambda x: "text", errors.DtypeError, "mine: its kernel gave <U4 but the output is declared float32; "),
 ]
 
 
-NAMES_OF_LIES = ["dtype", "short", "rank", "order", "none", "text"]
+NAMES_OF_LIES = ["dtype", "short", "rank", "order", "mask", "none", "text"]
 
 
 @pytest.mark.parametrize("follower", FOLLOWERS)

@@ -129,3 +129,30 @@ def test_what_numpy_raises_for_the_caller_changes_no_constant(value: Any, dtype:
         expected = to_array(value, wanted)
     with np.errstate(all="raise"):
         np.testing.assert_array_equal(to_array(value, wanted), expected)
+
+
+class Metres(np.ndarray):
+    """An array as units come with them."""
+
+    unit = "m"
+
+
+MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (MASKED, r"1 of 3 elements are masked but a tensor has no mask; give them a value with .filled\(...\)"),
+    ([[1.0, 2.0, 3.0], MASKED], "1 of 3 elements are masked"), (np.ma.masked, "1 of 1 elements are masked"),
+    (np.zeros(2).view(Metres), "a Metres has the unit m but a tensor has none; pass np.asarray"),
+], ids=["masked", "a masked row", "a masked number", "unit"])
+@pytest.mark.parametrize("convert", [lambda value: to_array(value, None, "x"),
+                                     lambda value: feed_array(value, types.float32, "x")], ids=["constant", "feed"])
+def test_an_array_that_says_more_than_its_numbers_is_refused(value: Any, text: str, convert: Any) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=f"x: {text}"):
+        convert(value)
+
+
+@pytest.mark.parametrize("value", [np.ma.array([1.0, 2.0]), np.ones([1, 2]).view(np.matrix), np.zeros(2).view(np.recarray)],
+                         ids=["nothing masked", "matrix", "records"])
+def test_other_arrays_that_numpy_s_own_are_made_from_are_as_good(value: Any) -> None:
+    assert to_array(value).tolist() == np.asarray(value).tolist()

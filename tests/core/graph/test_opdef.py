@@ -131,11 +131,36 @@ def test_unknown_and_doubled_names() -> None:
      "ufunc= is a function but only a numpy.ufunc is known to write its result and nothing else; leave it out, or pass into= a "
      "function of the inputs and outputs"),
     ("x? -> ?", {"ufunc": np.add}, "ufunc= has 2 inputs and 1 outputs but the operation has 1 and 1; leave it out"),
-    ("x? -> ?", {"ufunc": np.modf}, "ufunc= has 1 inputs and 2 outputs but the operation has 1 and 1; leave it out")])
+    ("x? -> ?", {"ufunc": np.modf}, "ufunc= has 1 inputs and 2 outputs but the operation has 1 and 1; leave it out"),
+    ("x[...] -> [...]", {"elementwise": "x * alpha"},
+     "elementwise='x * alpha' cannot be read: the kernel language has no meaning for the name alpha: 'alpha'; write arithmetic"
+     ", comparisons, 'a if c else b' and functions like exp(…) of x, for one of float32, "),
+    ("x[...] -> [...]", {"elementwise": "gelu(x)"},
+     "elementwise='gelu(x)' cannot be read: the kernel language has no meaning for "),
+    ("x[...] -> [...]", {"elementwise": "x *"}, "elementwise='x *' cannot be read: it is no expression: invalid syntax; "),
+    ("x[...] -> [...]", {"elementwise": "x; x"}, "elementwise='x; x' cannot be read: it is no expression: invalid syntax; "),
+    ("x[...] -> [...]", {"elementwise": "x", "types": "string -> string"},
+     "elementwise='x' cannot be read: compiled loops have no string; "),
+    ("x[...] -> [...]", {"elementwise": "exp(x)", "types": "T:int -> T"}, "elementwise='exp(x)' cannot be read: "),
+    ("x[...] -> [...]", {"elementwise": abs}, "elementwise=<built-in function abs> is of builtin_function_or_method; "),
+    ("x[a,b] -> [b]", {"elementwise": "x * 2"},
+     "elementwise='x * 2' does not follow from the signature 'x[a,b] -> [b]', which is not one of elements; "),
+    ("x? -> ?", {"elementwise": "x"}, "elementwise='x' does not follow from the signature 'x? -> ?'"),
+    ("x[...] -> [...]", {"elementwise": "x", "stateful": True},
+     "elementwise='x' stands beside stateful=True, but in a compiled loop the function is not called; leave elementwise out")])
 def test_a_wrong_definition_is_refused_where_it_stands(signature: str, options: Any, text: str) -> None:
     with pytest.raises(errors.InvalidArgumentError) as caught:
         op(signature, name="mine", **options)(lambda x: x)
     assert str(caught.value).startswith(f"@op mine: {text}") and "mine" not in registry
+
+
+@pytest.mark.parametrize(("signature", "options"), [
+    ("x[...] -> [...]", {"elementwise": "x * exp(-x) if x > 0 else 0"}), ("x[n] -> [n]", {"elementwise": "x + 1"}),
+    ("x[...] -> [...]", {"elementwise": "x > 0", "types": "T:float -> bool"}),
+    ("x[...] -> [...]", {"elementwise": "x + 1", "types": lambda given, attrs: list(given)})])
+def test_an_expression_that_loops_can_compute_is_taken(signature: str, options: Any) -> None:
+    op(signature, name="mine", **options)(lambda x: x)
+    del registry["mine"]
 
 
 @pytest.mark.parametrize(("made", "text"), [

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from workbench.core.kernels import program_rows
-from workbench.core.kernels.language import LanguageError, translate
-from workbench.core.kernels.llvm import Program, bind, library_source
+from workbench.core.kernels.language import LanguageError, library_source, translate
+from workbench.core.kernels.llvm import Program, bind
 
 pytestmark = pytest.mark.once
 

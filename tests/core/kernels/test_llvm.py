@@ -20,6 +20,7 @@ from workbench.core.kernels.cache import Cache
 from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.entry import OBJECT
 from workbench.core.kernels.fused_rows import softmax_steps
+from workbench.core.kernels.language import library_source
 from workbench.core.kernels.llvm import Program, bind, load
 from workbench.core.kernels.llvm_fused import kernel_source, make_kernel
 from workbench.settings import settings
@@ -224,7 +225,7 @@ def test_a_processor_with_fewer_instructions_computes_the_same(few_instructions)
     source = ("def kernel(x: floats32, y: floats32, n: int64):\n    for i in independent(n):\n"
               "        y[i] = tanh(x[i]) + sigmoid(x[i]) * floor(x[i]) + exp(x[i])\n")
     y = np.empty_like(x)
-    bind(Program((llvm.library_source("program_math.py"), source), "kernel"), (x.size,), False)(x, y)
+    bind(Program((library_source("program_math.py"), source), "kernel"), (x.size,), False)(x, y)
     with np.errstate(all="ignore"):
         wide = x.astype(np.float64)
         wanted = np.tanh(wide) + np.floor(wide) / (1 + np.exp(-wide)) + np.exp(wide)

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from workbench.core.kernels.llvm import Program, bind, library_source
+from workbench.core.kernels.language import library_source
+from workbench.core.kernels.llvm import Program, bind
 
 pytestmark = pytest.mark.once
 

@@ -48,6 +48,8 @@ def test_a_function_without_results_is_an_operation():
     (lambda: int("x"), wb.int32, errors.InvalidArgumentError, "raised ValueError: invalid literal"),
     (lambda: next(iter(())), wb.float32, errors.OutOfRangeError, "raised StopIteration"),
     (lambda: 1 + "", wb.float32, errors.InvalidArgumentError, "raised TypeError"),
+    (lambda: np.ma.array([1.0], mask=[True]), wb.float64, errors.InvalidArgumentError,
+     "returned by pyfunc_.*: 1 of 1 elements"),
     (lambda: {"a": 1}, wb.int64, errors.UnimplementedError, "Unsupported object type dict: 0-th value returned by pyfunc_"),
     (lambda: np.zeros(2, [("a", np.float32)]), wb.float32, errors.UnimplementedError, "Unsupported numpy type: 0-th value")])
 def test_what_does_not_fit_says_so(function, dtypes, kind, text):
@@ -146,3 +148,17 @@ def test_a_gradient_can_be_given():
     y.set_shape([2])
     assert run(wb.gradients(y, x)[0]).tolist() == [3, 12]
     assert wb.gradients(wb.py_func(lambda a: a, [x], wb.float32), x) == [None]
+
+
+class Left(BaseException):
+    """Neither an error nor a request: what asyncio's cancellations and pytest's outcomes are."""
+
+
+@pytest.mark.parametrize(("raised", "text"), [(SystemExit(3), "raised SystemExit: 3"),
+                                              (Left("no more"), "raised Left: no more")])
+def test_a_function_that_would_end_the_process_ends_its_step(raised, text):
+    def leave() -> None:
+        raise raised
+    with pytest.raises(errors.UnknownError, match=f"{text}(.|\n)*operation: 'PyFunc'") as caught:
+        run(wb.py_func(leave, [], wb.float32))
+    assert caught.value.__cause__ is not None

@@ -1,6 +1,7 @@
 """Ctrl-C during a step: heard wherever it strikes, raised when the step has ended, and once only."""
 from __future__ import annotations
 
+import functools
 import gc
 import signal
 import threading
@@ -10,6 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.core.graph.build import ops
 from workbench.core.run.interrupts import interruptible
 
 
@@ -99,3 +101,48 @@ def test_other_threads_and_ignored_signals_are_left_alone():
     finally:
         signal.signal(signal.SIGINT, before)
     assert seen == [before, signal.SIG_IGN]
+
+
+@pytest.mark.parametrize("make", [lambda f: f, lambda f: functools.partial(f), lambda f: Handler(f).hear, lambda f: Handler(f)],
+                         ids=["function", "partial", "method", "object"])
+@pytest.mark.parametrize("devices", [1, 2])
+def test_what_a_handler_raises_is_not_the_kernel_s(make, devices):
+    """A program that is asked to end, or that waits no longer, hears of its own request and of no operation."""
+    def handler(number: int, frame: object) -> None:
+        raise SystemExit("asked to end")
+    before = signal.signal(signal.SIGUSR1, make(handler))
+    try:
+        with wb.Graph().as_default(), wb.Session(devices=devices) as session:
+            with wb.device(f"/cpu:{devices - 1}"):
+                raised = wb.py_func(lambda: signal.raise_signal(signal.SIGUSR1), [], [])
+            with pytest.raises(SystemExit, match="asked to end"):
+                session.run(raised)
+            assert session.run(wb.constant(1.0) + 1.0) == 2.0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+class Handler:
+    def __init__(self, function) -> None:
+        self.hear = self.__call__
+        self._function = function
+
+    def __call__(self, number: int, frame: object) -> None:
+        self._function(number, frame)
+
+
+@wb.op("x[...] -> [...]", types="T -> T")
+def leaves(x):
+    """A kernel that asks its process to exit."""
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])
+@pytest.mark.parametrize("options", [{}, {"devices": 2}], ids=str)
+def test_a_kernel_that_asks_to_exit_is_named(options, constant):
+    with wb.Graph().as_default(), wb.Session(**options) as session:
+        x = wb.constant([1.0]) if constant else wb.placeholder("float32", [1])
+        with wb.device(f"/cpu:{options.get('devices', 1) - 1}"):
+            y = ops.leaves(x, name="mine")
+        with pytest.raises(errors.InvalidArgumentError, match=r"leaves: SystemExit: 3; (.|\n)*operation: 'mine'"):
+            session.run(y + 1.0, {} if constant else {x: [1.0]})

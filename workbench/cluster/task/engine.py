@@ -133,7 +133,7 @@ class GraphEngine:
                 instance.begin(step, send)
             with np.errstate(all="ignore"):
                 results = list(instance.run(*values))
-        except Exception as error:
+        except BaseException as error:
             self._over(step)
             prepared.pool.abandon(instance)
             done(run_error(prepared.plan, error))

@@ -18,6 +18,7 @@ from workbench.core.graph.opdef import OpDef, compositions, registry
 from workbench.core.graph.rules import input_names, type_terms
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.slices import FLAT, IndexedSlices, on_values
+from workbench.core.run.interrupts import by_signal
 
 __all__ = ["FLAT", "IndexedSlices", "check_fronts", "constant", "constant_shape", "constant_value", "convert",
            "front", "on_values", "ops", "raw"]
@@ -276,7 +277,9 @@ def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any
     try:
         with np.errstate(all="ignore"):
             return fit_one(tensor, guarded(d.reference)(*values, **op.attrs))      # type: ignore[no-any-return]
-    except Exception:      # it fails when it runs, if it ever does, with its name and place in the text
+    except BaseException as error:      # it fails when it runs, if it ever does, with its name and place in the text
+        if by_signal(error):
+            raise
         return None
 
 

@@ -1,6 +1,7 @@
 """Element types: the names programs use, their NumPy twins, and what converts to what."""
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -11,9 +12,9 @@ from workbench import errors
 from workbench.core.graph.language import spoken
 
 __all__ = [
-    "DType", "as_dtype", "bfloat16", "bool_", "complex64", "complex128", "dtype_of", "feed_array", "float16", "float32",
-    "float64", "int8", "int16", "int32", "int64", "qint8", "qint16", "qint32", "quint8", "quint16", "resource", "string",
-    "to_array", "uint8", "uint16", "uint32", "uint64", "variant",
+    "DType", "as_dtype", "bare", "bfloat16", "bool_", "complex64", "complex128", "dtype_of", "feed_array", "float16",
+    "float32", "float64", "int8", "int16", "int32", "int64", "qint8", "qint16", "qint32", "quint8", "quint16", "resource",
+    "string", "to_array", "uint8", "uint16", "uint32", "uint64", "variant",
 ]
 
 
@@ -230,6 +231,27 @@ def dtype_of(array: Any) -> DType:
     return variant
 
 
+def bare(value: Any, where: str) -> Any:
+    """`value`, of which an array is going to be made; InvalidArgumentError where that array would not say what it says.
+
+    An array may mask elements or carry a unit; of those that do neither, subclasses are as good as any.
+    """
+    if type(value) is np.ndarray:
+        return value
+    masked = sys.modules.get("numpy.ma")      # NumPy loads it when somebody asks for it, so that without it nothing is masked
+    for part in value if isinstance(value, list | tuple) else [value]:
+        if not isinstance(part, np.ndarray) or type(part) is np.ndarray:
+            continue
+        if masked is not None and masked.is_masked(part):
+            raise errors.InvalidArgumentError(f"{where}: {masked.count_masked(part)} of {part.size} elements are masked but a "
+                                              "tensor has no mask; give them a value with .filled(...), or feed the mask too")
+        unit = next((getattr(part, name) for name in ("unit", "units") if hasattr(part, name)), None)
+        if unit is not None:
+            raise errors.InvalidArgumentError(f"{where}: a {type(part).__name__} has the unit {unit!s} but a tensor "
+                                              "has none; pass np.asarray(value) where the numbers are meant")
+    return value
+
+
 def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> np.ndarray[Any, Any]:
     """A NumPy array of `value`; Python numbers become float32 / int32 / complex128 and lose nothing silently.
 
@@ -237,6 +259,7 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
     """
     if dtype is string or (dtype is None and _is_text(value)):
         return _text_array(value)
+    value = bare(value, where)
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -263,6 +286,7 @@ def feed_array(value: Any, dtype: DType, where: str) -> np.ndarray[Any, Any]:
     Truth values become numbers and numbers truth values; floats lose their fraction in an integer type, which a warning
     says. Raises DtypeError where more would be lost: an imaginary part, text, a number out of the type's range.
     """
+    value = bare(value, where)
     try:
         array = np.asarray(value)
     except ValueError:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.dtype import DType
+from workbench.core.graph.dtype import DType, bare
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.opdef import from_outside
 from workbench.core.graph.shape import Shape
@@ -78,7 +78,8 @@ def agreeing(kind: str, value: Any, dtype: DType, shape: Shape, number: int | No
     """
     if number is None and isinstance(value, (tuple, list)) and len(value) == 1 and isinstance(value[0], np.ndarray):
         value = value[0]      # a kernel that lists its outputs, of which there is one
-    found: Array = np.array(value, object) if dtype.kind == "string" and isinstance(value, bytes) else np.asarray(value)
+    found: Array = np.array(value, object) if dtype.kind == "string" and isinstance(value, bytes) else np.asarray(
+        bare(value, f"{kind}: its kernel's result"))
     if found.dtype != dtype.numpy:
         raise errors.DtypeError(f"{kind}: its kernel gave {found.dtype} but {_which(number)} is declared {dtype.name}; return "
                                 f"an array of {dtype.name}, or correct types= of the operation")

@@ -13,7 +13,7 @@ from workbench import errors
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.signature import check_signature, check_types
 
-__all__ = ["OpDef", "Registry", "composed", "from_outside", "op", "registry"]
+__all__ = ["OpDef", "Registry", "checks", "composed", "from_outside", "op", "registry"]
 
 ShapeRule = Callable[..., Any]
 
@@ -156,6 +156,8 @@ class Registry(dict[str, OpDef]):
 
 
 registry = Registry()
+checks: list[Callable[[OpDef], None]] = []
+"""What other rooms ask of each definition from outside this package: they raise InvalidArgumentError."""
 compositions: dict[str, Callable[..., Any]] = {}
 """The functions of `ops` that are written with operations and have none of their own (densify, dropout)."""
 
@@ -184,8 +186,10 @@ def op(signature: str | Callable[..., str], *, name: str | None = None, **option
     `signature` is the rule of shapes: in "a[m,k] b[k,n] -> [m,n]" equal letters are equal dimensions, "..." are leading
     dimensions that broadcast, "?" is any shape. `types` is the rule of dtypes, "T:float -> T": a capital letter is one
     dtype, of the kind after the colon (number, real, float, int, quantized, differentiable), "@dtype" that of an attribute,
-    "int" any integer type, "any" any. Raises AlreadyExistsError for a name that is taken, InvalidArgumentError for an option
-    that does not exist and for rules that are not those of the function.
+    "int" any integer type, "any" any. `elementwise` is the value of an element as an expression of the inputs, "x * exp(y)":
+    compiled loops compute it in place of the function, which has to give the same. Raises AlreadyExistsError for a name that
+    is taken, InvalidArgumentError for an option that does not exist, for rules that are not those of the function and for an
+    expression that cannot be read.
     """
     unknown = next((key for key in options if key not in _OPTIONS), None)
     if unknown is not None:
@@ -240,3 +244,6 @@ def _check(definition: OpDef) -> None:
     if definition.view and from_outside(definition.reference):
         raise errors.InvalidArgumentError(f"{where}: view=True is for operations of this package, whose function is not "
                                           "called; leave it out: any function may return memory of its inputs")
+    if from_outside(definition.reference):
+        for check in checks:
+            check(definition)

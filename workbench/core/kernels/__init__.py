@@ -4,6 +4,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 
+from workbench.core.graph.opdef import OpDef, checks
 from workbench.core.kernels.options import kernel_options
 
 __all__ = ["load_libraries"]
@@ -11,6 +12,15 @@ __all__ = ["load_libraries"]
 _MODULES = {"onednn": ("workbench.core.kernels.onednn",),
             "llvm": tuple(f"workbench.core.kernels.llvm_{name}" for name in ("fused", "rows", "updates"))}
 _loaded: set[str] = set()
+
+
+def _check(definition: OpDef) -> None:
+    """The expression of an operation of users is read when it is defined; reading costs the language, so only then."""
+    if definition.elementwise is not None:
+        importlib.import_module("workbench.core.kernels.stated").check(definition)
+
+
+checks.append(_check)
 
 
 def load_libraries() -> None:

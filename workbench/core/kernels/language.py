@@ -20,10 +20,17 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Sequence
+from pathlib import Path
 
 from workbench.core.kernels.expressions import LLVM, MEMORY, Expressions, LanguageError, Module, Value, llvm_type
 
-__all__ = ["MEMORY", "LanguageError", "translate"]
+__all__ = ["MEMORY", "LanguageError", "library_source", "translate"]
+
+
+@functools.cache
+def library_source(file: str) -> str:
+    """Text of a program that lies beside this module."""
+    return Path(__file__).with_name(file).read_text(encoding="utf-8")
 
 LINE, STRETCH, AHEAD = 16, 64, 512
 """Passes over float32: of a line of the caches, between two askings, and how far ahead these look."""

@@ -16,7 +16,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,11 @@ import numpy as np
 from workbench.core.kernels.cache import shared
 from workbench.core.kernels.choice import Kernel
 from workbench.core.kernels.entry import ENTRIES, HEAD, OBJECT, head
+from workbench.core.kernels.language import library_source
 from workbench.core.kernels.options import kernel_options
 from workbench.settings import settings
 
-__all__ = ["HEAVY", "Program", "bind", "library_source", "load", "serves", "usable"]
+__all__ = ["HEAVY", "Program", "bind", "load", "serves", "usable"]
 
 OWN = ("language.py", "expressions.py", "entry.py", "llvm.py")
 """Files whose text decides what machine code a program becomes."""
@@ -49,12 +49,6 @@ class Program:
     sources: tuple[str, ...]
     name: str
     call: str = "arrays"
-
-
-@functools.cache
-def library_source(file: str) -> str:
-    """Text of a program that lies beside this module."""
-    return Path(__file__).with_name(file).read_text(encoding="utf-8")
 
 
 @functools.cache

@@ -1,7 +1,6 @@
 """Kernels for fused chains, compiled from generated text: elementwise loops, and those that sum rows between."""
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,11 +9,11 @@ import numpy as np
 
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
-from workbench.core.kernels.expressions import LanguageError
-from workbench.core.kernels.fused_loops import calls, loop_source, memory_type, renamed
+from workbench.core.kernels.fused_loops import calls, loop_source
 from workbench.core.kernels.fused_rows import SOFTMAX, row_source, softmax_steps
-from workbench.core.kernels.language import translate
-from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
+from workbench.core.kernels.language import library_source
+from workbench.core.kernels.llvm import HEAVY, Program, bind, usable
+from workbench.core.kernels.stated import unreadable
 from workbench.core.kernels.team import shared_rows, worth_sharing
 
 __all__ = ["kernel_source", "make_kernel", "translatable"]
@@ -76,20 +75,10 @@ for _kind in SOFTMAX:
     register("llvm", _kind)(_softmax(_kind))
 
 
-@functools.lru_cache(maxsize=1024)
 def translatable(kind: str, dtypes: tuple[str, ...], result: str) -> bool:
     """Does the kernel language compute this operation for these element types?"""
     definition = registry[kind]
-    if definition.elementwise is None or not all(map(memory_type, (*dtypes, result))):
-        return False
-    parameters = ", ".join(f"{n}: {memory_type(d)}" for n, d in zip((*definition.inputs, "result"), (*dtypes, result)))
-    body = renamed(definition.elementwise, {n: f"{n}[0]" for n in definition.inputs})
-    source = f"def kernel({parameters}):\n    value: {result} = {body}\n    result[0] = value\n"
-    try:
-        translate((library_source("program_math.py"), source), "kernel")
-    except (LanguageError, SyntaxError):
-        return False
-    return True
+    return definition.elementwise is not None and not unreadable(definition.elementwise, definition.inputs, dtypes, result)
 
 
 def kernel_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[str, list[int]]:

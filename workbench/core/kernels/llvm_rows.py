@@ -10,7 +10,8 @@ import numpy as np
 
 from workbench.core.graph.arrays import check_labels
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
-from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
+from workbench.core.kernels.language import library_source
+from workbench.core.kernels.llvm import HEAVY, Program, bind, usable
 from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.team import shared_rows
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from workbench.core.kernels.choice import Kernel
 from workbench.core.kernels.fallback import announce
-from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
+from workbench.core.kernels.language import library_source
+from workbench.core.kernels.llvm import HEAVY, Program, bind, usable
 from workbench.core.kernels.program_updates import PARTS
 from workbench.core.kernels.team import shared_rows, worth_sharing
 from workbench.core.ops.updates import DENSE, Parts

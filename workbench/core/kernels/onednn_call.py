@@ -5,7 +5,8 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-from workbench.core.kernels.llvm import Program, bind, library_source
+from workbench.core.kernels.language import library_source
+from workbench.core.kernels.llvm import Program, bind
 from workbench.core.kernels.onednn_api import Api, Pointer
 
 __all__ = ["Memory", "Row", "Run", "row"]

@@ -11,7 +11,8 @@ import ctypes
 import functools
 from collections.abc import Sequence
 
-from workbench.core.kernels.llvm import Program, library_source, load
+from workbench.core.kernels.language import library_source
+from workbench.core.kernels.llvm import Program, load
 from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.threads import threads_now
 

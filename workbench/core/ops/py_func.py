@@ -12,11 +12,12 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops, returns_list
-from workbench.core.graph.dtype import DType, as_dtype, to_array
+from workbench.core.graph.dtype import DType, as_dtype, bare, to_array
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
+from workbench.core.run.interrupts import by_signal
 
 
 class _Held:
@@ -105,7 +106,9 @@ def _call(values: Sequence[Any], token: str, dtypes: Sequence[Any]) -> Any:
         found = function(*[np.array(value) for value in values])
     except errors.Error:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if by_signal(error):
+            raise
         kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), errors.UnknownError)
         raise kind(f"py_func: {title} raised {type(error).__name__}: {error}; see its own traceback above") from error
     results = [] if found is None else list(found) if isinstance(found, (list, tuple)) else [found]
@@ -120,7 +123,7 @@ def _call(values: Sequence[Any], token: str, dtypes: Sequence[Any]) -> Any:
 
 def _fitting(number: int, value: Any, wanted: DType, title: str) -> Any:
     plain = isinstance(value, (bool, int, float, complex, list, tuple)) and not isinstance(value, np.generic)
-    array = value
+    array = bare(value, f"py_func: the {number}-th value returned by {title}")
     if getattr(getattr(value, "dtype", None), "names", None):
         raise errors.UnimplementedError(f"py_func: Unsupported numpy type: {number}-th value returned by {title} is "
                                         f"{value.dtype}, a record; return an array for each field")

@@ -32,6 +32,7 @@ from workbench.core.run.events import (
     StepStarted,
     Tag,
 )
+from workbench.core.run.interrupts import by_signal
 from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.run.straight import Nodes
 from workbench.core.run.tally import Tally
@@ -158,8 +159,9 @@ class StepRun:
         try:
             _ROLES[segment.kind](self, segment, action)
         except BaseException as error:
-            self.post(SegmentFailed(action.segment, action.tag, run_error(self.plan, error, segment)))
-            if not isinstance(error, Exception):
+            shown = run_error(self.plan, error, segment)
+            self.post(SegmentFailed(action.segment, action.tag, shown))
+            if not isinstance(shown, Exception):
                 raise
 
     def _give(self, segment: PlanSegment, tag: Tag) -> None:
@@ -352,13 +354,17 @@ def message_key(step: int, op: Operation, path: str) -> str:
 
 
 def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = None) -> BaseException:
-    """What the user sees of a failure inside a kernel: our type, the operation, its inputs, where it was built."""
+    """What the user sees of a failure inside a kernel: our type, the operation, its inputs, where it was built.
+
+    A request to exit is a failure too: it would end the task that runs the kernel, or a training without a word. What the
+    handler of a signal raised is no kernel's, and stays as it is.
+    """
     op = plan.locate(error.__traceback__)
     if turns := turns_of(error.__traceback__):
         error.add_note(f"in {turns}")
     if op is None and segment is not None and segment.kind != "compute":
         op = segment.op
-    if not isinstance(error, Exception) or op is None:
+    if op is None or by_signal(error):
         return error
     place = explain(op, "")
     if isinstance(error, errors.Error):
@@ -369,8 +375,8 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
         made = errors.ResourceExhaustedError(f"{op.kind}: {error}{where}; make the tensor smaller, or give its machine more "
                                              f"memory{place}")
     else:
-        made = errors.InvalidArgumentError(f"{op.kind}: {str(error) or type(error).__name__}; check the values that reach "
-                                           f"it{place}")
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        made = errors.InvalidArgumentError(f"{op.kind}: {said or type(error).__name__}; check the values that reach it{place}")
     if isinstance(made, errors.Error):
         made.op = op
     made.__cause__ = error

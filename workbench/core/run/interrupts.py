@@ -1,16 +1,38 @@
-"""Ctrl-C during a step: the step is cancelled like any other, and only then the exception raised."""
+"""Ctrl-C during a step: the step is cancelled like any other, and only then the exception raised; and what signals raise."""
 from __future__ import annotations
 
 import _thread
 import contextlib
+import functools
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from workbench import errors
 
-__all__ = ["interruptible"]
+__all__ = ["by_signal", "interruptible"]
+
+
+def by_signal(error: BaseException) -> bool:
+    """Did the handler of a signal raise `error` (Ctrl-C, an alarm, a request to exit), rather than what it interrupted?
+
+    Handlers run in the main thread alone, so that in any other an exception is that of the code which raised it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    return isinstance(error, KeyboardInterrupt) or any(
+        frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code(handler: Any) -> Any:
+    """The code that a handler runs; None for those of the system."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    function = getattr(handler, "__func__", handler)
+    return getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
 
 
 @contextlib.contextmanager

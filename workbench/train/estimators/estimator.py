@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.dtype import bare
 from workbench.core.graph.graph import Graph, get_default_graph
 from workbench.core.run.session import Session
 from workbench.core.state import checkpoint
@@ -312,7 +313,9 @@ def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int
                                           "rows; give each the same number")
 
     def arrays(value: Any) -> Any:
-        return {k: np.asarray(v) for k, v in value.items()} if isinstance(value, Mapping) else np.asarray(value)
+        if isinstance(value, Mapping):
+            return {k: np.asarray(bare(v, f"numpy_input_fn: {k!r}")) for k, v in value.items()}
+        return np.asarray(bare(value, "numpy_input_fn"))
 
     def input_fn() -> Any:
         data = Dataset.from_tensor_slices(arrays(x) if y is None else (arrays(x), arrays(y)))

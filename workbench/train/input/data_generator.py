@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.dtype import as_dtype, bare
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.train.input.data_structures import flatten, leaves, pack
 
@@ -50,6 +50,7 @@ class _Passes:
         return [self._array(*row) for row in zip(parts, self._dtypes, self._shapes)]
 
     def _array(self, value: Any, dtype: Any, shape: Shape) -> Any:
+        value = bare(value, "from_generator: an element")
         try:
             array = np.asarray(value if dtype.kind != "string" else _bytes(value), dtype.numpy)
         except (TypeError, ValueError):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.dtype import bare
 
 __all__ = ["batches", "fitted", "means", "parts", "rows", "spread", "taken", "weights_of"]
 
@@ -40,15 +41,19 @@ def fitted(what: str, data: Any, names: Sequence[str], shapes: Sequence[Any]) ->
         if missing:
             raise errors.InvalidArgumentError(f"keras: No data provided for {missing[0]!r} of the model's {what}; the "
                                               f"dictionary has {', '.join(map(str, data))}")
-        found = [np.asarray(data[name]) for name in names]
+        found = [_array(what, data[name]) for name in names]
     elif isinstance(data, (list, tuple)) and len(names) == 1 and not (len(data) == 1 and np.ndim(data[0]) > 0):
-        found = [np.asarray(data)]
+        found = [_array(what, data)]
     else:
-        found = [np.asarray(one) for one in (data if isinstance(data, (list, tuple)) else [data])]
+        found = [_array(what, one) for one in (data if isinstance(data, (list, tuple)) else [data])]
     if len(found) != len(names):
         raise errors.InvalidArgumentError(f"keras: the model's {what} are {len(names)} arrays ({', '.join(names)}), but "
                                           f"{len(found)} were given; the list of Numpy arrays must be as long")
     return [_one(what, name, array, shape) for name, array, shape in zip(names, found, shapes)]
+
+
+def _array(what: str, value: Any) -> np.ndarray:
+    return np.asarray(bare(value, f"keras: the model's {what}"))
 
 
 def _one(what: str, name: str, array: np.ndarray, shape: Any) -> np.ndarray:
@@ -80,7 +85,8 @@ def weights_of(names: Sequence[str], targets: Sequence[np.ndarray], sample_weigh
 
 
 def _row_weights(name: str, target: np.ndarray, given: Any, by_class: Any) -> np.ndarray:
-    weights = np.ones(len(target), "float32") if given is None else np.asarray(given, "float32")
+    weights = np.ones(len(target), "float32") if given is None else np.asarray(
+        bare(given, f"keras: sample_weight of {name}"), "float32")
     if weights.ndim > target.ndim or weights.shape != target.shape[:weights.ndim]:
         raise errors.InvalidArgumentError(f"keras: Found a sample_weight array of shape {weights.shape} for {name}, whose "
                                           f"targets have shape {target.shape}; give one weight for each row")

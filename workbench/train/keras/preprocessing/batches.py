@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.dtype import bare
 from workbench.train.keras import backend, utils
 from workbench.train.keras.preprocessing.pictures import array_to_img, img_to_array, load_img
 
@@ -85,8 +86,8 @@ class NumpyArrayIterator(_Images):
     def __init__(self, x: Any, y: Any, image_data_generator: Any, batch_size: int = 32, shuffle: bool = False,
                  seed: int | None = None, data_format: str | None = None, save_to_dir: Any = None, save_prefix: str = "",
                  save_format: str = "png") -> None:
-        self.x = np.asarray(x, backend.floatx())
-        self.y = None if y is None else np.asarray(y)
+        self.x = np.asarray(bare(x, "flow: x"), backend.floatx())
+        self.y = None if y is None else np.asarray(bare(y, "flow: y"))
         if self.y is not None and len(self.x) != len(self.y):
             raise errors.InvalidArgumentError(f"flow: X (images tensor) and y (labels) should have the same length; they have "
                                               f"shapes {self.x.shape} and {self.y.shape}")
