@@ -376,3 +376,37 @@ def test_cells_in_one_scope_are_numbered_and_a_wrapper_knows_those_within():
     assert {v.op.name.split("/")[0] for v in tf.global_variables()} == {"gru_cell", "gru_cell_1", "multi_rnn_cell"}
     assert [v.op.name for v in stack.variables] == [f"multi_rnn_cell/cell_{i}/basic_rnn_cell/{name}" for i in (0, 1)
                                                     for name in ("kernel", "bias")]
+
+
+# cells of programs
+
+class Asking(rnn.RNNCell):
+    """A cell that asks for its weights at each step, as programs wrote them."""
+
+    state_size = output_size = 3
+
+    def __call__(self, inputs, state, scope=None):
+        with tf.variable_scope(scope or "asking"):
+            w = tf.get_variable("w", [2, 3], initializer=tf.ones_initializer())
+            new = state + tf.matmul(inputs, w)
+        return new, new
+
+
+@pytest.mark.parametrize("decode", [
+    lambda x: tf.nn.static_rnn(Asking(), x, dtype=tf.float32),
+    lambda x: tf.nn.static_rnn(Asking(), x, dtype=tf.float32, sequence_length=[3]),
+    lambda x: tf.contrib.legacy_seq2seq.rnn_decoder(x, tf.zeros([1, 3]), Asking()),
+    lambda x: tf.contrib.legacy_seq2seq.attention_decoder(x, tf.zeros([1, 3]), tf.zeros([1, 2, 3]), Asking())])
+def test_cells_that_ask_for_their_weights_at_each_step_find_those_of_the_first(decode):
+    outputs, state = decode([tf.ones([1, 2])] * 3)
+    weights = [v for v in tf.trainable_variables() if v.op.name.endswith("asking/w")]
+    assert len(outputs) == 3 and len(weights) == 1
+    with pytest.raises(ValueError, match="already exists"):
+        decode([tf.ones([1, 2])] * 3)      # a second layer of the same scope is another matter
+
+
+def test_the_scope_that_a_program_gives_to_a_decoder_stays_as_it_was():
+    with tf.variable_scope("mine") as scope:
+        outputs, _ = tf.nn.static_rnn(Asking(), [tf.ones([1, 2])] * 3, dtype=tf.float32, scope=scope)
+        assert not scope.reuse and tf.get_variable("more", []).op.name == "mine/more"
+    np.testing.assert_array_equal(run(outputs[-1]), [[6.0, 6.0, 6.0]])

@@ -135,12 +135,21 @@ def _create_op(graph: Graph, op_type: str, inputs: Sequence[Any], dtypes: Sequen
     return made
 
 
+def _node_def(op: Operation) -> Any:
+    """The NodeDef of one operation. A variable's type is VariableV2, for which device functions of programs look; a GraphDef
+    has it as VarHandleOp, as made by use_resource=True: what is read of it is a snapshot."""
+    node = node_def(op)
+    if op.kind == "variable":
+        node.op = "VariableV2"
+    return node
+
+
 def _op_def(op: Operation) -> Any:
     """Its type as an OpDef: names and element types of what it takes and gives."""
     argument = message("OpDef.ArgDef")
     names = [*op.definition.inputs, *(f"{op.definition.variadic}_{i}" for i in range(len(op.inputs)))]
     return message("OpDef")(
-        name=node_def(op).op, is_stateful=op.definition.stateful,
+        name=_node_def(op).op, is_stateful=op.definition.stateful,
         input_arg=[argument(name=name, type=t.dtype.as_datatype_enum) for name, t in zip(names, op.inputs)],
         output_arg=[argument(name=f"output_{t.index}", type=t.dtype.as_datatype_enum) for t in op.outputs])
 
@@ -205,5 +214,5 @@ def install() -> None:
             (Variable, "to_proto", meta.variable_def), (Variable, "from_proto", staticmethod(meta.variable_from)),
             (QueueRunner, "to_proto", meta.queue_runner_def),
             (QueueRunner, "from_proto", staticmethod(meta.queue_runner_from)),
-            (Operation, "node_def", property(node_def, doc=node_def.__doc__))):
+            (Operation, "node_def", property(_node_def, doc=_node_def.__doc__))):
         setattr(owner, name, value)

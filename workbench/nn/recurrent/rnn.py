@@ -25,11 +25,13 @@ def static_rnn(cell: RNNCell, inputs: Sequence[Any], initial_state: Any = None, 
         raise errors.InvalidArgumentError(f"static_rnn: inputs is {inputs!r}; pass a non-empty list of tensors "
                                           "(unstack them)")
     steps = [converted(x) for x in inputs]
-    with variable_scope(scope or "rnn"):
+    with variable_scope(scope or "rnn") as opened:
         state = _initial(cell, steps[0], 0, initial_state, dtype)
         lengths = None if sequence_length is None else _lengths(sequence_length)
         outputs = []
         for time, x in enumerate(steps):
+            if time > 0:
+                opened.reuse_variables()      # a cell of a program may ask for its variables at each step
             output, new = cell(x, state)
             if lengths is not None:
                 alive = lengths > time

@@ -74,9 +74,11 @@ def rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Any, cell: RNNCell
 
     With `loop_function(previous output, step)` each input but the first is what it gives.
     """
-    with variable_scope(scope or "rnn_decoder"):
+    with variable_scope(scope or "rnn_decoder") as opened:
         state, outputs, previous = initial_state, [], None
         for step, x in enumerate(decoder_inputs):
+            if step > 0:
+                opened.reuse_variables()      # a cell of a program may ask for its variables at each step
             x = _next_input(x, previous, step, loop_function)
             output, state = cell(x, state)
             outputs.append(output)
@@ -262,7 +264,7 @@ def attention_decoder(decoder_inputs: Sequence[Any], initial_state: Any, attenti
     if states.shape.rank != 3 or states.shape.as_list()[2] is None:
         raise errors.ShapeError(f"attention_decoder: attention_states have shape {states.shape}; they are [batch, length, "
                                 "size] with a known size")
-    with variable_scope(scope or "attention_decoder", dtype=dtype):
+    with variable_scope(scope or "attention_decoder", dtype=dtype) as opened:
         attention, weights = _Attention(states, num_heads), _Weights()
         state, outputs, previous = initial_state, [], None
         first = convert(decoder_inputs[0])
@@ -274,6 +276,7 @@ def attention_decoder(decoder_inputs: Sequence[Any], initial_state: Any, attenti
             output, state = cell(joined, state)
             seen = attention.read(state, weights)
             previous = weights("AttnOutputProjection", [convert(output), *seen], output_size or cell.output_size)
+            opened.reuse_variables()
             outputs.append(previous)
         return outputs, state
 
