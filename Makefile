@@ -112,8 +112,7 @@ tiny: $(VENV)/.dev
 
 lint: $(VENV)/.front
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/python _build/frontend.py lint
+	@$(BIN)/python _build/beside.py $(BIN)/mypy '$(BIN)/python _build/frontend.py lint'
 
 front: $(VENV)/.front
 	@$(BIN)/python _build/frontend.py
