@@ -18,7 +18,7 @@ HOME = DEVICES[2]
 
 def placed(*fetches, home=HOME, devices=DEVICES) -> dict[str, str]:
     graph = fetches[0].graph
-    return place(prune(graph, fetches, [], {}), devices, home)
+    return place(prune(graph, fetches, [], {}), devices, home, whole=graph)
 
 
 def test_without_requests_everything_is_at_home():
@@ -71,11 +71,43 @@ def test_colocation_groups_are_transitive():
     assert found["a"] == found["b"] == found["c"] == DEVICES[1]
 
 
-def test_colocation_with_something_pruned_away_is_void():
+def test_what_a_step_lacks_still_has_its_place_and_company():
+    """Asked for by an operation itself, by what it lies with, and by the state it uses; an old name of nothing is void."""
+    with wb.device("/job:ps/task:1"):
+        v = wb.Variable(1.0, name="v")
+        a = wb.identity(wb.constant(1.0), name="a")
+    with wb.colocate_with(a.op):
+        b = wb.identity(wb.constant(1.0), name="b")
+    read = v.read_value()
+    with wb.colocate_with(b.op):
+        c = wb.identity(wb.constant(1.0), name="c")
+    with wb.colocate_with(read.op):
+        d = wb.identity(wb.constant(1.0), name="d")
+    found = placed(c, d)
+    assert not {"a", "b", "v"} & set(found) and found["c"] == found["d"] == DEVICES[1]
+    assert place(prune(c.graph, [c], [], {}), DEVICES, HOME)["c"] == HOME
+
+
+def test_two_that_are_to_lie_with_what_a_step_lacks_lie_together():
     a = wb.identity(wb.constant(1.0), name="a")
     with wb.colocate_with(a.op):
         b = wb.identity(wb.constant(1.0), name="b")
-    assert placed(b)["b"] == HOME
+        with wb.device("/job:ps/task:1"):
+            c = wb.identity(wb.constant(1.0), name="c")
+    found = placed(b, c)
+    assert found["b"] == found["c"] == DEVICES[1]
+
+
+def test_a_request_against_what_a_step_lacks_is_refused():
+    with wb.device("/job:ps"):
+        v = wb.Variable(1.0, name="v")
+    one = wb.constant(1.0)
+    with wb.device("/job:worker"), wb.colocate_with(v.op):
+        y = wb.identity(one, name="y")
+    with pytest.raises(errors.PlacementError) as error:
+        placed(y)
+    assert text(error) == ("place: 'v' must be with 'y' (colocate_with) but asks for /job:ps (from 'v') while "
+                           "/job:worker is asked by 'y'; make the job equal")
 
 
 def test_a_gradient_follows_its_operation_unless_it_was_placed_elsewhere():
@@ -94,7 +126,7 @@ def test_a_gradient_follows_its_operation_also_when_nobody_needs_that():
     slope, = wb.gradients(y, [x], [wb.constant([1.0, 1.0])])
     program = prune(slope.graph, [slope], [], {})
     assert not program.graph.has("y")
-    found = place(program, DEVICES, HOME)
+    found = place(program, DEVICES, HOME, whole=slope.graph)
     assert {found[op.name] for op in program.graph.operations if op.derived} == {DEVICES[4]}
 
 
@@ -106,7 +138,7 @@ def test_a_gradient_follows_its_operation_to_what_that_lies_with():
     slope, = wb.gradients(y, [v], [wb.constant([1.0, 1.0])])
     program = prune(slope.graph, [slope, v.value()], [], {})
     assert not program.graph.has("y")
-    found = place(program, DEVICES, HOME)
+    found = place(program, DEVICES, HOME, whole=slope.graph)
     assert {found[op.name] for op in program.graph.operations if op.derived} == {DEVICES[1]}
 
 

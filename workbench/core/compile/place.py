@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from workbench import errors
 from workbench.core.graph.device import DeviceSpec, parse
 from workbench.core.graph.dtype import resource, variant
-from workbench.core.graph.graph import Operation
+from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.program import Program, topological
 from workbench.core.passes.waits import CONTROL_FLOW
 
@@ -86,35 +86,59 @@ def _named(types: frozenset[str]) -> str:
     return " and ".join(sorted(types)) or "no device"
 
 
-def place(program: Program, devices: Sequence[str], default: str | None = None,
-          policy: Policy = _STRICTLY) -> dict[str, str]:
+def place(program: Program, devices: Sequence[str], default: str | None = None, policy: Policy = _STRICTLY,
+          whole: Graph | None = None) -> dict[str, str]:
     """Device of every operation by name.
 
     Explicit (also partial) requests hold, and a device serves only what it has a kernel for; state and the operations on
-    it share a device; colocation groups share one. What asks for nothing goes to `default` (the first device).
+    it share a device; colocation groups share one, also with operations of the `whole` graph that the program lacks. What
+    asks for nothing goes to `default` (the first device).
     PlacementError names the request, or the kernel that is missing, and what there is.
     """
     specs = [parse(d) for d in devices]
     home = parse(default) if default else specs[0]
     operations = topological(program.graph.operations)
-    groups = _Groups(operations, frozenset(s.type or "CPU" for s in specs), policy)
     by_name = {op.name: op for op in operations}
+    lacking = _lacking(by_name, whole)
+    groups = _Groups([*operations, *lacking], frozenset(s.type or "CPU" for s in specs), policy)
     for op in operations:
         for tensor in op.inputs:
             if tensor.dtype is resource:
                 groups.join(tensor.op, op, "it uses its state")
             elif tensor.dtype is variant:      # lists do not travel, unless somebody asks for it
                 groups.join(tensor.op, op, "it uses its list", soft=True)
-    for op in operations:
+    for op in lacking:
+        for name in _state(op):
+            if name in by_name:
+                groups.join(by_name[name], op, "it uses its state")
+    for op in [*lacking, *operations]:
         for name in sorted(op.colocation):
             if name in by_name:
                 groups.join(by_name[name], op, "colocate_with", soft=op.derived)
-    chosen = {op: _choose(groups, op, specs, home) for op in operations if groups.find(op) is op}
+    chosen = {op: _choose(groups, op, specs, home) for op in groups.parent if groups.find(op) is op}
     placed = {op.name: str(chosen[groups.find(op)]) for op in operations}
     if policy.log:
         for op in operations:
             _log.warning("%s: (%s): %s", op.name, op.kind, placed[op.name])
     return placed
+
+
+def _lacking(by_name: dict[str, Operation], whole: Graph | None) -> list[Operation]:
+    """The operations of `whole` with which those in `by_name` are to lie, and what these lie with; added to it."""
+    found: list[Operation] = []
+    wanted = [name for op in by_name.values() for name in op.colocation]
+    while wanted:
+        name = wanted.pop()
+        if name not in by_name and whole is not None and whole.has(name):
+            op = by_name[name] = whole.operation(name)
+            found.append(op)
+            wanted += [*op.colocation, *_state(op)]
+    return found
+
+
+def _state(op: Operation) -> list[str]:
+    """Names of the operations whose state it uses."""
+    return [tensor.op.name for tensor in op.inputs if tensor.dtype is resource]
 
 
 def _choose(groups: _Groups, op: Operation, specs: Sequence[DeviceSpec], home: DeviceSpec) -> DeviceSpec:

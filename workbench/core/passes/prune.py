@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, needed, topological
 from workbench.core.graph.shape import Shape
@@ -30,29 +29,10 @@ def prune(graph: Graph, fetches: Sequence[Tensor], targets: Sequence[Operation],
         argument = state.graph.create("argument", (), {"dtype": tensor.dtype, "shape": shape}, f"{name}/",
                                       device=tensor.op.device, source=tensor.op.source)
         state.tensors[tensor] = argument.outputs[0]
-    kept = {op.name for op in keep}
     fed_alone = {t.op for t in feeds if len(t.op.outputs) == 1}
     _copy(state, [op for op in topological(keep) if op not in fed_alone or op in targets], feeds)
-    for op in keep:
-        if op.derived and not op.colocation <= kept and op in state.operations:
-            _follow_dropped(op, state.operations[op][0], kept)
     return inline(Program(state.graph, tuple(state.tensors[t] for t in feeds), tuple(state.tensors[t] for t in fetches),
                           tuple(dict.fromkeys(state.operations[op][0] for op in targets))))
-
-
-def _follow_dropped(op: Operation, new: Operation, kept: set[str]) -> None:
-    """A gradient goes where its forward operation would be: to what that asks for, and to what it lies with."""
-    left, near = [*op.colocation], set[str]()
-    while left:
-        name = left.pop()
-        if name in near:
-            continue
-        near.add(name)
-        if name not in kept and op.graph.has(name):
-            dropped = op.graph.get_operation_by_name(name)
-            new.device = new.device or dropped.device
-            left += [*dropped.colocation, *(t.op.name for t in dropped.inputs if t.dtype is resource)]
-    new.colocation = frozenset(near)
 
 
 def _copy(state: Rewrite, order: Sequence[Operation], feeds: Mapping[Tensor, Shape]) -> None:

@@ -122,7 +122,7 @@ class Preparation:
             _record(lambda: stages.whole(*SWAP, lowered))
         lowered = run_passes(lowered, self.disabled, _rewriting(stages, say, len(lowered.graph.operations), len(self.passes)),
                              self.passes)
-        placement = place(lowered, devices, devices[0], self.policy)
+        placement = place(lowered, devices, devices[0], self.policy, self.graph)
         _record(lambda: stages.whole("placed", "Every operation has a device.", lowered, placement))
         parts = partition(lowered, placement, self.short)
         budgets = self._rewrite_shares(parts, stages)
