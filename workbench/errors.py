@@ -17,6 +17,7 @@
     ├── DeadlineExceededError (TimeoutError)        a time limit passed
     ├── UnavailableError (ConnectionError)          a cluster, task or address that cannot be reached
     ├── CancelledError                              stopped on request (Ctrl-C, close)
+    │   └── StoppedError                            stopped by the user, who pressed Stop
     ├── AbortedError                                a step that ended because another task failed
     ├── PermissionDeniedError (PermissionError)     a file or task that may not be used
     ├── UnauthenticatedError                        a peer that did not prove who it is
@@ -33,7 +34,7 @@ __all__ = [
     "AbortedError", "AlreadyExistsError", "CancelledError", "DamagedFileError", "DataLossError",
     "DeadlineExceededError", "DtypeError", "Error", "FailedPreconditionError", "InternalError",
     "InvalidArgumentError", "MissingFileError", "NotFoundError", "OpError", "OutOfRangeError",
-    "PermissionDeniedError", "PlacementError", "ResourceExhaustedError", "ShapeError", "UnauthenticatedError",
+    "PermissionDeniedError", "PlacementError", "ResourceExhaustedError", "ShapeError", "StoppedError", "UnauthenticatedError",
     "UnavailableError", "UnimplementedError", "UnknownError", "by_name", "code_of", "kind_of",
 ]
 
@@ -138,6 +139,10 @@ class UnavailableError(Error, ConnectionError):
 
 class CancelledError(Error):
     """Work stopped on request."""
+
+
+class StoppedError(CancelledError):
+    """What runs was stopped by the user: nobody closed a queue, and no input has ended."""
 
 
 class AbortedError(Error):

@@ -8,7 +8,9 @@ import threading
 import pytest
 
 import workbench as wb
+from tests.eventually import eventually
 from workbench import errors
+from workbench.core.run.gate import gate
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -165,3 +167,36 @@ def test_runners_are_started_in_sessions_alone():
     wb.constant(1.0)
     with wb.train.MonitoredTrainingSession() as session:
         assert wb.train.start_queue_runners(session) == []
+
+
+@pytest.mark.parametrize("waiting", [False, True], ids=["before its next step", "in a step that waits"])
+def test_a_stop_that_a_runner_meets_stops_its_coordinator_and_is_no_end_of_the_input(waiting):
+    queue = wb.FIFOQueue(2 if waiting else 1 << 20, wb.int32, [()])
+    runner, coordinator = wb.train.QueueRunner(queue, [queue.enqueue(7)]), wb.train.Coordinator()
+    size = queue.size()
+    with wb.Session() as session:
+        threads = runner.create_threads(session, coordinator, start=True)
+        eventually(lambda: session.run(size) >= 2)
+        gate.stop()
+        assert coordinator.wait_for_stop(60)
+        with pytest.raises(errors.StoppedError, match="stopped by the user; run again to go on"):
+            coordinator.join(threads)
+        assert not gate.closed and [type(error) for error in runner.exceptions_raised] == [errors.StoppedError]
+
+
+@pytest.mark.parametrize("capacity", [1, 1 << 20], ids=["which waits for room", "which is between two steps"])
+def test_a_runner_without_a_coordinator_leaves_a_stop_to_what_it_helps(capacity):
+    queue = wb.FIFOQueue(capacity, wb.int32, [()])
+    runner, never = wb.train.QueueRunner(queue, [queue.enqueue(7)]), wb.FIFOQueue(1, wb.int32, [()])
+    wait, size, take = never.dequeue(), queue.size(), queue.dequeue()
+    with wb.Session() as session:
+        thread, = runner.create_threads(session, start=True)
+        eventually(lambda: session.run(size) >= 1)
+        gate.stop()
+        with pytest.raises(errors.StoppedError):
+            session.run(wait)                           # what the runner helps, before its step or in it
+        assert not gate.closed and thread.is_alive()
+        assert [session.run(take) for _ in range(3)] == [7, 7, 7]
+        session.run(runner.cancel_op)
+        thread.join(60)
+        assert not thread.is_alive() and runner.exceptions_raised == []

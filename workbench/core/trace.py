@@ -307,8 +307,8 @@ class Journal:
             gone = next((one for one in self.status.lost if f"{one.task} " in str(error)), TaskRecord(0.0, "", ""))
             if gone.cause and kind in ("AbortedError", "UnavailableError"):
                 cause, fix = gone.cause, gone.fix
-            self.set_status(state="stopped" if kind in ("CancelledError", "KeyboardInterrupt") else "failed", session=session,
-                            step=step, task=task or gone.task, what=what, cause=cause or kind, fix=fix)
+            self.set_status(state="stopped" if kind in ("CancelledError", "StoppedError", "KeyboardInterrupt") else "failed",
+                            session=session, step=step, task=task or gone.task, what=what, cause=cause or kind, fix=fix)
 
     def task(self, task: str, event: str, address: str = "", cause: str = "", fix: str = "") -> None:
         """Record that a task joined, was lost or was closed; the status lists those that are lost."""

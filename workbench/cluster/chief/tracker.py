@@ -316,7 +316,7 @@ class Tracker:
     def cancel(self) -> None:
         """The user stopped what this process runs: steps in flight end with CancelledError."""
         for pending in list(self.pending.values()):
-            pending.fail(errors.CancelledError(f"step {pending.step}: stopped by the user; run again to go on"))
+            pending.fail(errors.StoppedError(f"step {pending.step}: stopped by the user; run again to go on"))
 
     def close(self) -> None:
         """No step begins any more; those in flight end with CancelledError."""

@@ -1,8 +1,10 @@
 """The gate every step passes: pause, resume and stop, from any thread, answered at once."""
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from workbench import errors
@@ -33,6 +35,7 @@ class Gate:
         self.closed = False          # read without the lock by enter()
         self.stopped = False
         self._inside: weakref.WeakSet[Cancellable] = weakref.WeakSet()
+        self._thread = threading.local()
 
     def enter(self) -> None:
         """Return at once when open; block while paused; raise CancelledError once after `stop`."""
@@ -45,18 +48,28 @@ class Gate:
             if not self.closed:
                 self._journal.set_status(**facts)
 
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[None]:
+        """This thread's steps only help others': they wait while what runs is stopped, and leave it to those to end it."""
+        self._thread.beside = True
+        try:
+            yield
+        finally:
+            self._thread.beside = False
+
     def _wait(self) -> None:
+        beside = getattr(self._thread, "beside", False)
         with self._changed:
-            while self.closed and not self.stopped:
+            while self.closed and (beside or not self.stopped):
                 self._journal.set_status(state="paused")      # whatever somebody else said meanwhile: nothing goes on
                 self._changed.wait(0.5)      # wakes regularly so that Ctrl-C is seen on every platform
             if self.stopped:
                 raise self._met()
 
-    def _met(self) -> errors.CancelledError:
+    def _met(self) -> errors.StoppedError:
         self.stopped = self.closed = False
         self._journal.set_status(state="stopped", cause="stopped by the user", fix="run again to go on")
-        return errors.CancelledError("Session.run: stopped by the user; run again to go on")
+        return errors.StoppedError("Session.run: stopped by the user; run again to go on")
 
     def member(self, runner: Cancellable) -> None:
         """Steps of `runner` are cancelled when they go on after a stop; it is forgotten when nobody holds it."""
@@ -64,7 +77,7 @@ class Gate:
 
     def ended(self, error: BaseException) -> BaseException:
         """What to raise for a step that ended with `error`: that it was stopped, where a stop had cancelled it."""
-        if not (self.stopped and isinstance(error, errors.CancelledError)):
+        if not (self.stopped and isinstance(error, errors.CancelledError)) or getattr(self._thread, "beside", False):
             return error
         with self._changed:
             return self._met() if self.stopped else error

@@ -245,7 +245,7 @@ class _Threads:
     def cancel(self) -> None:
         """End the steps that are running."""
         for state in list(self._steps):
-            state.interrupt()
+            state.stop(errors.StoppedError("Session.run: the step was stopped by the user; run again to go on"))
 
     def _begin(self, state: _Step, feeds: Sequence[Any], step: int, traced: bool, journal: trace.Journal) -> None:
         executable = self.plans[0][1].executable

@@ -6,11 +6,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from workbench import errors
 from workbench.core.graph.entered import default_session
 from workbench.core.graph.graph import Operation
+from workbench.core.run.gate import gate
 from workbench.nn.variables import GraphKeys, add_to_collection, get_collection
 
 __all__ = ["Coordinator", "QueueRunner", "add_queue_runner", "start_queue_runners"]
@@ -108,7 +109,11 @@ class Coordinator:
 
 class QueueRunner:
     """Runs each of `enqueue_ops` in a thread of its own, again and again; at the end of the input it closes the
-    queue."""
+    queue.
+
+    A user's stop is no end of the input. It is a reason for `coord` to stop, and join() raises it; without a coordinator the
+    threads wait until it has ended what they fill the queue for, and go on when that runs again.
+    """
 
     def __init__(self, queue: Any, enqueue_ops: Sequence[Any], close_op: Operation | None = None,
                  cancel_op: Operation | None = None,
@@ -156,18 +161,29 @@ class QueueRunner:
     def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
         stopped = False
         try:
-            while coord is None or not coord.should_stop():
+            if coord is None:
+                self._help(sess, enqueue_op)
+            while not coord.should_stop():
                 self._step(sess, enqueue_op)
             stopped = True
-        except self._closed_types:
-            pass                                    # the end of the input, or somebody closed the queue
         except Exception as error:
-            self.exceptions_raised.append(error)
-            if coord is not None:
-                with contextlib.suppress(type(error)):      # raised where nobody joins any more
-                    coord.request_stop(error)
+            stopped = isinstance(error, errors.StoppedError)
+            if stopped or not isinstance(error, self._closed_types):      # else the input ended, or somebody closed the queue
+                self._failed(error, coord)
         finally:
             self._ended(sess, stopped)
+
+    def _help(self, sess: Any, enqueue_op: Any) -> NoReturn:
+        with gate.beside():
+            while True:
+                with contextlib.suppress(errors.StoppedError):
+                    self._step(sess, enqueue_op)
+
+    def _failed(self, error: Exception, coord: Coordinator | None) -> None:
+        self.exceptions_raised.append(error)
+        if coord is not None:
+            with contextlib.suppress(type(error)):      # raised where nobody joins any more
+                coord.request_stop(error)
 
     def _step(self, sess: Any, enqueue_op: Any) -> None:
         with self._gate:
