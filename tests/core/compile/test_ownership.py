@@ -1,6 +1,7 @@
 """Who may keep, alias and overwrite which array: what kernels of users and of the house give, take and leave alone."""
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -328,3 +329,46 @@ def test_fetched_text_belongs_to_the_caller():
     found = run(wb.identity(x), {x: text})
     found[0] = b"z"
     assert text.tolist() == [b"a", b"b"]
+
+
+# what is made for a variable alone becomes its buffer
+
+LARGE = 17 << 20      # elements: 68 MiB of float32
+
+
+def most(session: Session, target: Any) -> int:
+    """The bytes that arrays take at most while `target` runs for the first time, plans and what stays included."""
+    tracemalloc.start()
+    try:
+        session.run(target)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["filled", "drawn"])
+def test_a_large_initial_value_is_not_held_twice(kind):
+    one = wb.placeholder_with_default(np.float32(1.0), [])
+    made = {"filled": lambda: wb.fill([LARGE], one), "drawn": lambda: wb.random_uniform([LARGE], seed=1)}[kind]
+    v, w = (wb.Variable(made, name=name, dtype="float32") for name in "vw")      # which share what was filled
+    with Session() as session:
+        assert most(session, [v.initializer, w.initializer]) < 2.2 * 4 * LARGE
+        before = session.run([v[:2], w[-2:]])
+        assert session.backend.container.device("/job:localhost/task:0/device:CPU:0").memory.used == 2 * 4 * LARGE
+        session.run([v.assign_add(wb.fill([LARGE], 1.0)).op, w.initializer])
+        np.testing.assert_array_equal(session.run(v[:2]), before[0] + 1)
+        if kind != "drawn":
+            np.testing.assert_array_equal(session.run(w[-2:]), before[1])
+
+
+def test_what_others_read_as_well_is_copied_into_the_variable():
+    one = wb.placeholder_with_default(np.float32(1.0), [])
+    value = wb.fill([LARGE], one)
+    v, w = wb.Variable(value, name="v"), wb.Variable(value, name="w")
+    with Session() as session:
+        session.run([v.initializer, w.initializer])
+        session.run([v.assign_add(wb.fill([LARGE], one)).op, w.assign_sub(wb.fill([LARGE], one)).op])
+        assert session.run([v[0], w[0]]) == [2.0, 0.0]
+        fetched, _ = session.run([value, v.initializer])
+        fetched[:] = 5
+        assert session.run(v[0]) == 1.0

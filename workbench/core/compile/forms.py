@@ -17,7 +17,7 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.kernels.choice import Choice
 
 __all__ = ["Block", "Branch", "ContextCall", "Instruction", "Into", "LibraryCall", "Line", "Loop", "Names",
-           "PackVariable", "ReadVariable", "Reference", "UfuncCall", "UpdateVariable", "View"]
+           "PackVariable", "ReadVariable", "Reference", "TakenOver", "UfuncCall", "UpdateVariable", "View"]
 
 
 class Names(Protocol):
@@ -196,6 +196,17 @@ def checked(names: Names, value: Value, tensor: Tensor) -> str:
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+class TakenOver(Reference):
+    """An assignment of a new array that nobody else reads: it becomes the variable's buffer."""
+
+    def bind(self, home: Home) -> Any:
+        return home.once(self.op, _take_over)
+
+
+def _take_over(handle: Any, value: Any) -> Any:
+    return handle.assign(value, copied=False)
 
 
 class ContextCall(Reference):

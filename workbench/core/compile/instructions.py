@@ -26,6 +26,7 @@ TURNS = 8
 """How often a loop is taken to run of which only the step knows it."""
 
 _LASTING = 1 << 20
+_TAKEN = 64 << 20      # bytes from which an array becomes a variable's buffer, where a copy would double what is held
 
 V = TypeVar("V", bound=Value)
 
@@ -93,6 +94,7 @@ class _Scope:
                  results: Sequence[Tensor], around: _Around | None = None) -> None:
         self.around = around
         self.selector, self.known, self.block = selector, known, Block()
+        self.outside = frozenset(known)
         self.escaping = {*results, *(t for op in operations if any(made.dtype is variant for made in op.outputs)
                                      for t in op.inputs)}      # what a list refers to is not overwritten
         self.consumers: dict[Tensor, list[Operation]] = {}
@@ -191,9 +193,16 @@ class _Scope:
 
     def written(self, tensor: Tensor, layout: Layout | None = None) -> Value:
         """Where a kernel writes `tensor`: a planned buffer, or a new array for what outlives the step."""
-        if tensor in self.escaping and layout is None:
+        if (tensor in self.escaping or self.taken(tensor)) and layout is None:
             return self.local(tensor, fresh=True)
         return self.selector.add(Buffer, tensor.name, tensor.dtype.numpy, tensor.shape.static, layout=layout)
+
+    def taken(self, tensor: Tensor) -> bool:
+        """Is it so large that the variable to which it is assigned last, and nothing reads it else, shall have its memory?"""
+        if self.around is not None or tensor in self.escaping or tensor in self.outside or not tensor.shape.known:
+            return False
+        nbytes = (tensor.shape.num_elements() or 0) * tensor.dtype.size
+        return nbytes >= _TAKEN and {op.kind for op in self.consumers.get(tensor, ())} == {"assign"}
 
     def plain_call(self, op: Operation) -> None:
         d = op.definition
@@ -296,6 +305,12 @@ def _loop(scope: _Scope, op: Operation) -> None:
     scope.emit(Loop(op, variables, inputs[:count], *blocks))
 
 
+def _assign(scope: _Scope, op: Operation) -> None:
+    tensor, value = op.inputs[1], scope.known[op.inputs[1]]
+    mine = isinstance(value, Local) and value.fresh and scope.taken(tensor) and scope.consumers[tensor][-1] is op
+    scope.call(forms.TakenOver if mine else forms.Reference, op)
+
+
 def _matmul_descent(scope: _Scope, op: Operation) -> None:
     """The update runs as one library kernel on the variable's own buffer when a library offers it."""
     handle, rate, a, b = (scope.known[t] for t in op.inputs)
@@ -317,7 +332,7 @@ def _matmul_descent(scope: _Scope, op: Operation) -> None:
 
 
 _SPECIAL: dict[str, Callable[[_Scope, Operation], None]] = {
-    "constant": _constant, "read_variable": _read,
+    "constant": _constant, "read_variable": _read, "assign": _assign,
     "apply_matmul_descent": _matmul_descent, "argument": _argument,
     "placeholder": _argument, "if": _branch, "while": _loop,
 }

@@ -7,6 +7,7 @@ import itertools
 import operator
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -92,11 +93,17 @@ class VariableState:
             found = self._packed[layout] = version, pack(value)
         return found[1]
 
-    def assign(self, value: Array) -> Array:
-        """Replace the value by a copy of `value`; returns the new value."""
+    def assign(self, value: Array, copied: bool = True) -> Array:
+        """Replace the value by a copy of `value`, or by itself where the caller leaves it and its memory to the variable;
+        returns the new value."""
         self._check(value)
         with self.lock, self._pointer:
             self.changes.note(self.version + 1, None)
+            if not copied and value.flags.c_contiguous and value.flags.writeable:
+                self.device.memory.take(value.nbytes, f"variable {self.name!r}")
+                weakref.finalize(value, self.device.memory.give, value.nbytes).atexit = False
+                at_once(*self._publishing(value))
+                return value
             target = self._target(value.shape, value.dtype)
             if target is self._buffer:
                 return self._overwrite(lambda old, new, out: self.device.copy(out, new), (value,), target)
