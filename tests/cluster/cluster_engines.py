@@ -18,10 +18,10 @@ class EchoEngine:
         self.release = threading.Event()
         self.threads: list[threading.Thread] = []
 
-    def register(self, handle: str, program: bytes) -> None:
+    def register(self, handle: str, program: memoryview) -> None:
         if program == b"bad":
             raise errors.InvalidArgumentError("dense/MatMul: a axis 1 is 3 but b axis 0 is 2; fix the program")
-        self.programs[handle] = program.decode()
+        self.programs[handle] = str(program, "utf-8")
 
     def run(self, handle: str, step: int, feeds: dict[str, Any], send: Any, rendezvous: Any, done: Any,
             trace: int, of: Any = None) -> None:

@@ -22,11 +22,11 @@ ROOM = 96 << 20      # bytes that the server may have besides what it has
 
 
 @contextlib.contextmanager
-def short_of_memory(pid: int) -> Iterator[None]:
+def short_of_memory(pid: int, room: int = ROOM) -> Iterator[None]:
     """The process gets so much more address space and no byte beyond."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
     before = resource.prlimit(pid, resource.RLIMIT_AS)
-    resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + ROOM, before[1]))
+    resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + room, before[1]))
     try:
         yield
     finally:
@@ -46,6 +46,7 @@ def test_a_server_without_memory_fails_the_step_and_nothing_else(doomed, unix):
         kept = wb.Variable(np.zeros(3, np.float32), name="kept")
         counted = kept.assign_add([1, 2, 3])
         table = wb.Variable(lambda: wb.zeros([LARGE]), name="table", dtype="float32")
+        grown = table.assign_add(wb.fill([LARGE], 1.0, name="more"))
         made = wb.fill([rows], 2.0, name="made")
     with wb.device(WORKER):
         sent = wb.tile(small, [rows], name="sent")
@@ -63,9 +64,9 @@ def test_a_server_without_memory_fails_the_step_and_nothing_else(doomed, unix):
         after(1)
         connected = cluster.status()[SERVER]["inbound"], cluster.pids
         with short_of_memory(cluster.pids[SERVER]):
-            with pytest.raises(errors.ResourceExhaustedError, match=rf"table/\S+ of {4 * LARGE} bytes.* bytes are needed but "
+            with pytest.raises(errors.ResourceExhaustedError, match=rf"more\S* of {4 * LARGE} bytes.* bytes are needed but "
                                f"the system of {SERVER}/device:CPU:0 has no such memory; make batches or variables smaller"):
-                session.run(table.initializer)
+                session.run(grown)
             after(2)
             with pytest.raises(errors.ResourceExhaustedError, match=rf"^fill: Unable to allocate 256. MiB .*\({LARGE},\).* on "
                                rf"{SERVER}/device:CPU:0; make the tensor smaller, or give its machine more memory\n.*'made'"):
@@ -96,3 +97,24 @@ def test_a_program_without_memory_for_what_it_fetches_goes_on(doomed):
                 session.run([made, counted], {rows: LARGE})
             assert session.run(counted) == 3                   # the step itself was done
         assert len(session.run(made, {rows: LARGE})) == LARGE and session.run(counted) == 4
+
+
+@pytest.mark.parametrize("unix", [True, False], ids=["shared memory", "sockets"])
+@pytest.mark.parametrize("room", [1, 3], ids=["does not arrive", "is not made into a plan"])
+def test_a_program_without_memory_at_its_task_ends_its_step_alone(doomed, unix, room):
+    constants = np.arange(1 << 24, dtype=np.float32)           # 64 MiB
+    with wb.device(SERVER):
+        count = wb.Variable(0, name="count")
+        counted = count.assign_add(1)
+        total = wb.reduce_sum(wb.constant(constants) * wb.cast(count, "float32"))
+    with Cluster(doomed, 1, 1, unix=unix) as cluster, wb.Session(cluster) as session:
+        session.run(count.initializer)
+        assert session.run(counted) == 1
+        connected = cluster.status()[SERVER]["inbound"], cluster.pids
+        with short_of_memory(cluster.pids[SERVER], room * constants.nbytes // 2):
+            with pytest.raises(errors.ResourceExhaustedError, match=r"^program .*: its 671\d{5} bytes, or what is made of "
+                               f"them, do not fit into the memory of {SERVER}; feed large arrays, or load them into var"):
+                session.run(total)
+            assert session.run(counted) == 2
+        assert session.run(total) == pytest.approx(2 * float(constants.sum(dtype=np.float64)), rel=1e-6)
+        assert connected == (cluster.status()[SERVER]["inbound"], cluster.pids)

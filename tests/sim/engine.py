@@ -115,8 +115,8 @@ class SimEngine:
         self.q = self.container.get("q", Queue, lambda: Queue("q", 2, [int64], [Shape([])]))
         self.d.initialize(("repeat", ("slices", (("source", 0),)), -1), [np.arange(EPOCH)])
 
-    def register(self, handle: str, program: bytes) -> None:
-        self._registered[handle] = self._programs[program.decode()]
+    def register(self, handle: str, program: memoryview) -> None:
+        self._registered[handle] = self._programs[str(program, "utf-8")]
 
     def facts(self) -> dict[str, Any]:
         return {}

@@ -35,7 +35,7 @@ class Scripted:
         self.handles: set[str] = set()
         self.preparing = lambda: None
 
-    def register(self, handle: str, program: bytes) -> None:
+    def register(self, handle: str, program: memoryview) -> None:
         self.preparing()
         self.handles.add(handle)
 

@@ -306,8 +306,7 @@ class SocketConnection(Connection):
         self._begin += HEADER.size
         meta = self._take(header.meta)
         if type(meta) is Dropped:
-            raise errors.DataLossError(f"frame: a body of {header.meta} bytes does not fit into memory; "
-                                       "the stream is damaged or the program too large")
+            raise errors.DataLossError(f"frame: a body of {header.meta} bytes does not fit into memory; give the machine more")
         data = self._take(header.data) if header.data else None
         return Frame(header, meta, data)
 

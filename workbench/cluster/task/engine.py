@@ -61,7 +61,7 @@ class GraphEngine:
         self._running: dict[int, Cancel] = {}      # what abort() can end; short direct runs are not worth it
         self._lock = threading.Lock()
 
-    def register(self, handle: str, program: bytes) -> None:
+    def register(self, handle: str, program: bytes | memoryview) -> None:
         loaded = load(program)
         device = next((op.device for op in loaded.graph.operations if op.device), self._device)
         plan = compile_plan(loaded, handle, type_of(device))

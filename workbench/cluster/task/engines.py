@@ -28,7 +28,7 @@ Result = list[Any] | BaseException
 class Engine(Protocol):
     """What runs partitions inside a task. Methods are called from receiver threads, several at a time."""
 
-    def register(self, handle: str, program: bytes) -> None:
+    def register(self, handle: str, program: bytes | memoryview) -> None:
         """Prepare `program` (the text of one device graph per device of this task) under `handle`."""
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,

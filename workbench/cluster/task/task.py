@@ -118,13 +118,24 @@ class Task:
         self._registering[message.handle] = True
         release_receiver()                                     # compiling and connecting take their time
         try:
-            self._ready_engine().register(message.handle, message.program)
+            self._prepare(message.handle, message.program)
             self._parties[message.handle] = frozenset(message.parties)
             self._links.make_all(message.targets)
         finally:
             if not self._registering.pop(message.handle):
                 self._forget_handle(message.handle)
         self._reply(m.Registered(message.handle), number)
+
+    def _prepare(self, handle: str, program: bytes | memoryview | Dropped) -> None:
+        try:
+            if isinstance(program, Dropped):
+                raise MemoryError("it was not kept when it came")
+            self._ready_engine().register(handle, program)
+        except MemoryError as error:
+            raise errors.ResourceExhaustedError(
+                f"program {handle}: its {len(program)} bytes, or what is made of them, do not fit into the memory of "
+                f"{self.name}; feed large arrays, or load them into variables, instead of making constants, or give its "
+                "machine more memory") from error
 
     def _unregister(self, number: int, message: m.Unregister) -> None:
         for handle in message.handles:

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from workbench import errors
-from workbench.cluster.wire.frames import MAX_RANK, array_from, describe, padding
+from workbench.cluster.wire.frames import MAX_RANK, Dropped, array_from, describe, padding
 from workbench.core.trace import Span
 
 __all__ = ["Array", "Arrays", "Blob", "Codec", "Flag", "Number", "Numbers", "Payload", "Real", "Sequence", "Spans", "Table",
@@ -88,20 +88,27 @@ class Text(Codec):
 
 
 class Blob(Codec):
-    """Bytes with a bound."""
+    """Bytes with a bound, whose memory travels beside the body; `Dropped` when there was none for them on arrival."""
 
     def __init__(self, limit: int = 1 << 28) -> None:
         self.limit = limit
-        self.wanted = f"byte string of at most {limit} bytes"
+        self.wanted = f"size of at most {limit} bytes"
 
     def pack(self, value: Any, payload: Payload, where: str) -> Any:
         if len(value) > self.limit:      # the receiver would take the stream for damaged and drop the connection
             raise errors.ResourceExhaustedError(f"{where}: it has {len(value)} bytes, at most {self.limit} travel; feed "
                                                 "large arrays, or load them into variables, instead of making constants")
-        return value
+        return payload.add(value)
+
+    def unpack(self, value: Any, payload: Payload, where: str) -> memoryview | Dropped:
+        size = super().unpack(value, payload, where)
+        start = payload.take(size, where)
+        if type(payload.data) is Dropped:
+            return Dropped(size)
+        return memoryview(b"" if payload.data is None else payload.data)[start:start + size]
 
     def accepts(self, value: Any) -> bool:
-        return type(value) is bytes and len(value) <= self.limit
+        return type(value) is int and 0 <= value <= self.limit
 
 
 class Number(Codec):

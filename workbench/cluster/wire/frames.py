@@ -11,9 +11,9 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "MAX_PROGRAM", "PROGRAM", "SHARED", "TENSOR",
-           "VERSION", "Dropped", "Frame", "Header", "array_from", "decode_tensor", "describe", "encode_tensor",
-           "largest_dropped", "padding", "parse_header", "renumbered"]
+__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "SHARED", "TENSOR", "VERSION", "Dropped", "Frame",
+           "Header", "array_from", "decode_tensor", "describe", "encode_tensor", "largest_dropped", "padding", "parse_header",
+           "renumbered"]
 
 MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
@@ -22,10 +22,7 @@ HEADER: Final = struct.Struct("<4sBBHQIIqQ")
 _STEP: Final = struct.Struct("<q")
 _STEP_AT: Final = struct.calcsize("<4sBBHQII")
 MAX_META: Final = 16 << 20
-MAX_PROGRAM: Final = 256 << 20
-"""What a body may have: little, for an unpacked one takes many times its bytes; only the one with a program is large."""
-PROGRAM: Final = 3
-"""The kind of frame that carries a program."""
+"""What a body may have: little, for an unpacked one takes many times its bytes."""
 MAX_DATA: Final = 1 << 38
 ALIGNMENT: Final = 64
 MAX_RANK: Final = 32
@@ -90,23 +87,21 @@ def largest_dropped(values: Iterable[Any]) -> tuple[int, Dropped] | None:
 def parse_header(buffer: Any, offset: int = 0) -> Header:
     """Read and check a header; DataLossError names the field that cannot be right."""
     fields = HEADER.unpack_from(buffer, offset)
-    if (fields[0] != MAGIC or fields[1] != VERSION or fields[8] > MAX_DATA
-            or (fields[6] > MAX_META and (fields[2] != PROGRAM or fields[6] > MAX_PROGRAM))):
+    if fields[0] != MAGIC or fields[1] != VERSION or fields[6] > MAX_META or fields[8] > MAX_DATA:
         _refuse(fields)
     return Header(*fields[2:])
 
 
 def _refuse(fields: tuple[Any, ...]) -> NoReturn:
-    magic, version, kind, _, _, _, meta, _, data = fields
-    most = MAX_PROGRAM if kind == PROGRAM else MAX_META
+    magic, version, _, _, _, _, meta, _, data = fields
     if magic != MAGIC:
         raise errors.DataLossError(f"frame: magic is {magic!r}, expected {MAGIC!r}; the peer does not speak "
                                    "workbench")
     if version != VERSION:
         raise errors.DataLossError(f"frame: version is {version}, expected {VERSION}; "
                                    "install the same workbench everywhere")
-    if meta > most:
-        raise errors.DataLossError(f"frame: meta is {meta} bytes, at most {most} are allowed; the stream is damaged")
+    if meta > MAX_META:
+        raise errors.DataLossError(f"frame: meta is {meta} bytes, at most {MAX_META} are allowed; the stream is damaged")
     raise errors.DataLossError(f"frame: data is {data} bytes, at most {MAX_DATA} are allowed; the stream is damaged")
 
 

@@ -23,7 +23,7 @@ from workbench.cluster.wire.fields import (
     Texts,
     Times,
 )
-from workbench.cluster.wire.frames import HEADER, MAGIC, PROGRAM, TENSOR, VERSION, Frame, decode_tensor, encode_tensor
+from workbench.cluster.wire.frames import HEADER, MAGIC, TENSOR, VERSION, Dropped, Frame, decode_tensor, encode_tensor
 
 __all__ = ["Abort", "BeginAnew", "ClockProbe", "ClockReply", "Close", "Done", "Ended", "Failed", "Leaving", "LinkLost",
            "Message", "OpenTask", "Opened", "Refused", "RegisterPartition", "Registered", "Reset", "RunStep", "SpanBatch",
@@ -79,11 +79,11 @@ class Opened(Message):
 @dataclass(frozen=True)
 class RegisterPartition(Message):
     """Chief -> task: keep `program` under `handle`; `targets` (task -> "") are the tasks it sends to, `parties` (the
-    same) all that have a part in the step."""
+    same) all that have a part in the step. The program travels beside the body, as arrays do."""
 
-    kind = PROGRAM
+    kind = 3
     handle: Name
-    program: Annotated[bytes, Blob()]
+    program: Annotated[bytes | memoryview | Dropped, Blob()]
     targets: Names
     parties: Names
 

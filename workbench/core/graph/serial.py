@@ -28,11 +28,11 @@ def dump(program: Program) -> bytes:
         "fetches": [t.name for t in program.fetches], "targets": [op.name for op in program.targets]})
 
 
-def load(data: bytes) -> Program:
+def load(data: bytes | memoryview) -> Program:
     """Read what `dump` wrote; DataLossError on anything else. Only registered operations are built."""
     try:
         return _read(_unpack(data))
-    except errors.Error:
+    except (errors.Error, MemoryError):
         raise
     except Exception as error:      # whatever damaged bytes make a reader stumble over
         raise errors.DataLossError(f"program: {len(data)} bytes are not a workbench program ({error}); send what dump() "
@@ -88,7 +88,7 @@ def _pack(value: Any) -> bytes:
     return msgpack.packb(value, default=_encode, use_bin_type=True, strict_types=True)      # type: ignore[no-any-return]
 
 
-def _unpack(data: bytes) -> Any:
+def _unpack(data: bytes | memoryview) -> Any:
     return msgpack.unpackb(data, ext_hook=_decode, raw=False, strict_map_key=False, use_list=True)
 
 
