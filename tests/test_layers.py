@@ -18,7 +18,7 @@ LAYERS = (
     ("records of a run", "core.trace"),
     ("devices", "core.device.interface"),
     ("the host", "core.device.host"),
-    ("gate and interrupts", "core.run.gate core.run.knob core.run.interrupts core.run.collector"),
+    ("gate and interrupts", "core.run.gate core.run.staying core.run.knob core.run.interrupts core.run.collector"),
     ("languages", "core.graph.language"),
     ("element types", "core.graph.dtype"),
     ("numbers that integers stand for", "core.graph.quantized"),

@@ -1,12 +1,14 @@
-"""Rows of Dask collections on the workers that hold them: which task reads what, what travels, what a loss leaves."""
+"""Rows of Dask collections on the workers that hold them: who reads what, what travels, what a loss leaves; programs there."""
 from __future__ import annotations
+
+import multiprocessing
 
 import dask
 import dask.array as da
 import dask.bag as db
 import numpy as np
 import pytest
-from distributed import wait
+from distributed import get_client, wait
 
 import workbench as wb
 from tests.cluster.conftest import kill, start
@@ -182,3 +184,41 @@ def test_after_a_loss_each_task_goes_on_in_the_same_partitions_and_no_row_is_los
                 assert float(session.run(total)) == sum(range(PARTITIONS * EACH))
                 with pytest.raises(errors.OutOfRangeError):
                     session.run(batches[1])
+
+
+# programs that run as tasks of Dask, beside the data
+
+WORKERS_OF_DASK = 4      # of the client
+
+
+def program(where: str | None, number: int) -> list[float]:
+    """Runs in a task of Dask."""
+    with wb.Graph().as_default(), Cluster(where or get_client(), ps=1, worker=1) as cluster:
+        with wb.device("/job:ps/task:0"):
+            total = wb.Variable(np.zeros(2, np.float32))
+        with wb.device("/job:worker/task:0"):
+            add = total.assign_add(wb.fill([2], float(number)))
+        with wb.Session(cluster) as session:
+            session.run(total.initializer)
+            for _ in range(3):
+                found = session.run(add)
+        return found.tolist()
+
+
+@pytest.mark.parametrize("by", ["client", "address"])
+def test_tasks_of_dask_train_on_its_workers_as_many_at_once_as_there_are(client, by):
+    """Each of the single-threaded workers is busy with a program, and serves tasks of the others' meanwhile."""
+    where = client.scheduler.address if by == "address" else None
+    futures = client.map(program, [where] * WORKERS_OF_DASK, range(WORKERS_OF_DASK), pure=False)
+    assert client.gather(futures) == [[3.0 * number] * 2 for number in range(WORKERS_OF_DASK)]
+
+
+def test_a_task_of_dask_starts_no_cluster_of_its_own(client):
+    told = r"client is None but this process, a Dask worker perhaps, may not start others; in a task of Dask pass distributed\."
+    with pytest.raises(errors.FailedPreconditionError, match=told):
+        client.submit(_embedded, pure=False).result()
+
+
+def _embedded() -> None:
+    assert multiprocessing.current_process().daemon
+    Cluster(None, 1, 1).close()

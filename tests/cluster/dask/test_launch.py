@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import workbench as wb
 from workbench import errors
+from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.dask import launch
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
@@ -63,3 +66,11 @@ def test_too_few_that_answer_are_too_few(monkeypatch):
         with pytest.raises(errors.ResourceExhaustedError, match="has 1 workers"):
             await chosen(client)
     asyncio.run(scene())
+
+
+def test_a_session_does_not_travel_and_says_what_to_do():
+    told = r": it does not travel to another process; make one there, in a task of Dask by wb\.Session\(wb\.Cluster\("
+    with wb.Session(graph=wb.Graph()) as session, pytest.raises(errors.UnimplementedError, match="^Session" + told):
+        pickle.dumps(session)
+    with pytest.raises(errors.UnimplementedError, match="^Cluster" + told):
+        pickle.dumps(Cluster.__new__(Cluster))

@@ -26,6 +26,7 @@ from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.link.upgrade import Hello, host_identity
 from workbench.cluster.wire import messages as m
 from workbench.core.run.local import Told
+from workbench.core.run.staying import Staying
 from workbench.core.trace import Journal, journal
 
 __all__ = ["Cluster"]
@@ -36,7 +37,7 @@ _PROBE_SECONDS = 0.5      # clocks, spans and dashboard rows travel this often
 _GOODBYE_SECONDS = 3.0
 
 
-class Cluster:
+class Cluster(Staying):
     """Tasks `/job:ps/task:i` and `/job:worker/task:i` on the workers of a Dask cluster (paper §3.3).
 
     `client` is a `distributed.Client`, a Dask cluster, an address, or None for an embedded `LocalCluster` of processes, with
@@ -395,6 +396,5 @@ class Cluster:
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{name}</th>" for name in ("task", "Dask worker", "state", "steps"))
-        rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in self._rows())
-        body = "".join(f"<tr>{cells}</tr>" for cells in rows)
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self._rows())
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import multiprocessing
 import signal
 from collections.abc import Iterator, Mapping
 from multiprocessing import resource_tracker
@@ -33,7 +34,14 @@ _CALM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.in
 
 
 def embedded(workers: int, dashboard_address: str | None) -> tuple[Client, LocalCluster]:
-    """A cluster of single-threaded processes on this machine; memory is not limited, for variables live there."""
+    """A cluster of single-threaded processes on this machine; memory is not limited, for variables live there.
+
+    FailedPreconditionError in a process that may start none, as Dask's workers are.
+    """
+    if multiprocessing.current_process().daemon:
+        raise errors.FailedPreconditionError("Cluster: client is None but this process, a Dask worker perhaps, may not start "
+                                             "others; in a task of Dask pass distributed.get_client(), so that its workers "
+                                             "serve")
     local = None
     try:
         with dask.config.set(_CALM), deferred_interrupt(), _deaf_children():

@@ -33,6 +33,7 @@ from workbench.core.run.metadata import StepRecorder
 from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
 from workbench.core.run.prepare import Preparation, check_budget, check_kernels, check_passes
+from workbench.core.run.staying import Staying
 from workbench.core.run.target import backend_of, cluster_of, options_of, passes_off, short_messages, tasks_of, times_of
 from workbench.core.run.tuning import Tuned, tune_plans
 from workbench.core.run.where import place_of
@@ -52,7 +53,7 @@ _log = logging.getLogger("workbench")
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
-class Session:
+class Session(Staying):
     """Runs parts of a graph, on this process or on a cluster (paper §3.2).
 
     `target` is None or "" for this process, or an object with `backend()` such as `wb.Cluster`. `devices` is the
