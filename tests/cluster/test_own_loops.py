@@ -68,7 +68,7 @@ def test_the_chief_says_and_hears_as_much_for_many_turns_as_for_one(client, monk
         assert counted[1] == counted[2] and "RunStep" in counted[2][0] and "Done" in counted[2][1]
 
 
-@pytest.mark.parametrize("mode", ["async", "stale", "sync"])
+@pytest.mark.parametrize("mode", ["async", "stale", "sync", "backup"])
 def test_each_loop_reads_the_rows_beside_its_worker(client, mode):
     with Cluster(client, 1, 2) as cluster, wb.Graph().as_default():
         rows = wb.from_dask(cluster, numbers())
@@ -76,7 +76,7 @@ def test_each_loop_reads_the_rows_beside_its_worker(client, mode):
         with wb.Session(cluster) as session:
             session.run(wb.global_variables_initializer())
             _, last = session.run([replicas.steps, [tower.metrics["row"] for tower in replicas.towers]])
-            assert int(session.run(step)) == (PARTITIONS // 2 if mode == "sync" else PARTITIONS)
+            assert int(session.run(step)) == (PARTITIONS // 2 if mode in ("sync", "backup") else PARTITIONS)
         mine = cluster._place._rows[0].shares
         assert [int(row) for row in last] == [(mine[task][-1] + 1) * EACH - 1 for task in WORKERS]
 

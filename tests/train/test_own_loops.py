@@ -94,16 +94,71 @@ def test_a_turn_of_bounded_staleness_reads_variables_when_it_may_begin():
         assert reads and all(wait in op.control_inputs for op in reads)
 
 
-@pytest.mark.parametrize("mode", ["backup", "mirror", "fast"])
-def test_modes_whose_workers_wait_for_other_steps_are_refused(mode):
-    with pytest.raises(errors.InvalidArgumentError, match=f"own_loops: mode is '{mode}', whose workers wait for other"):
+def test_rounds_that_wait_for_all_workers_have_the_updates_of_synchronous_steps():
+    """Sums are added in the order in which gradients come, so not always the same bits."""
+    found, step, losses = trained(own_loops, 3, mode="backup", turns=4)
+    expected, expected_step, expected_losses = trained(own_loops, 3, mode="sync", turns=4)
+    np.testing.assert_allclose(np.frombuffer(found, np.float32), np.frombuffer(expected, np.float32), rtol=1e-5)
+    assert step == expected_step == 12
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-5)
+
+
+def test_a_round_goes_on_without_the_backups_and_a_slow_worker_comes_back_in_the_newest():
+    """The second worker's first example waits in a queue; all rounds but the last are over when it comes."""
+    step, queue = wb.train.get_or_create_global_step(), wb.FIFOQueue(9, wb.float32, [()])
+    made: list[int] = []
+
+    def slow_or_quick() -> Tower:
+        made.append(0)
+        w = wb.get_variable("w", [], initializer=wb.zeros_initializer())
+        x = wb.constant(1.0) if len(made) == 1 else queue.dequeue()
+        return Tower(wb.stop_gradient(x) * w, [], {})
+    turns = wb.placeholder(wb.int32, [])
+    replicas = own_loops(slow_or_quick, wb.train.GradientDescentOptimizer(1.0), WORKERS, mode="backup", global_step=step,
+                         turns=turns, backups=1)
+    w, put, late = replicas.variables[0], queue.enqueue(100.0), queue.size()
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        running = threading.Thread(target=session.run, args=(replicas.steps, {turns: 5}), daemon=True)
+        running.start()
+        eventually(lambda: session.run(step) == 5)
+        assert session.run(w) == -5.0 and running.is_alive()   # the slow worker is waited for by the end of the run alone
+        session.run(put)
+        running.join(60)
+        assert not running.is_alive() and session.run([w, step, late]) == [-5.0, 5, 0]
+
+
+def test_rounds_begin_anew_after_a_run_that_ended_within_one():
+    """One variable's gradients were taken, the other's not: what was gathered is forgotten, and nobody waits for ever."""
+    step, stop = wb.train.get_or_create_global_step(), wb.placeholder_with_default(np.float32(1.0), [])
+
+    def failing() -> Tower:
+        a = wb.get_variable("a", [], initializer=wb.zeros_initializer())
+        b = wb.get_variable("b", [], initializer=wb.zeros_initializer())
+        return Tower(a + wb.check_numerics(wb.stop_gradient(stop), "stopped") * b, [], {})
+    replicas = own_loops(failing, wb.train.GradientDescentOptimizer(1.0), WORKERS, mode="backup", global_step=step, turns=3)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        with pytest.raises(errors.InvalidArgumentError, match="stopped"):
+            session.run(replicas.steps, {stop: np.nan})
+        session.run(replicas.steps)
+        assert session.run([step, *replicas.variables]) == [3, -3.0, -3.0]
+
+
+@pytest.mark.parametrize("mode", ["mirror", "fast"])
+def test_other_modes_are_refused(mode):
+    with pytest.raises(errors.InvalidArgumentError, match=f"own_loops: mode is '{mode}'; use async, sync, backup or stale, or"):
         own_loops(model, wb.train.GradientDescentOptimizer(0.1), WORKERS, mode=mode)
 
 
 @pytest.mark.parametrize("options, told", [({"staleness": 2}, "staleness is 2 but mode is 'async'; use mode 'stale'"),
                                            ({"mode": "stale", "staleness": -1}, "staleness is -1; use 0 or more"),
-                                           ({"mode": "stale"}, "mode 'stale' needs global_step; pass the variable")])
-def test_a_staleness_that_does_not_fit_the_mode_is_refused(options, told):
+                                           ({"mode": "stale"}, "mode 'stale' needs global_step; pass the variable"),
+                                           ({"mode": "backup"}, "mode 'backup' needs global_step; pass the variable"),
+                                           ({"mode": "backup", "backups": 2}, "2 of 2 workers are backups; one must count"),
+                                           ({"mode": "backup", "backups": "auto"}, "nobody chooses anew between the turns"),
+                                           ({"backups": 1}, "backups is 1 but mode is 'async'; use mode 'backup'")])
+def test_numbers_that_do_not_fit_the_mode_are_refused(options, told):
     with pytest.raises(errors.InvalidArgumentError, match=told):
         own_loops(model, wb.train.GradientDescentOptimizer(0.1), WORKERS, **options)
 

@@ -18,7 +18,7 @@ from workbench.train.optimizers.schedules import LOCAL_STEP
 from workbench.train.sessions.coordinator import Coordinator, QueueRunner
 from workbench.train.sessions.hooks import SessionRunHook
 
-__all__ = ["SyncReplicasOptimizer"]
+__all__ = ["SyncReplicasOptimizer", "gathering", "sent"]
 
 
 class SyncReplicasOptimizer(Optimizer):
@@ -80,8 +80,9 @@ class SyncReplicasOptimizer(Optimizer):
             local_step = self._make_local_step(pairs[0][0], global_step)
             worker = f"{pairs[0][0].op.device}#{len(self._workers)}" if self._fresh else ""
             self._workers.append(pairs[0][0].op.device)
-            sent = [self._send(grad, variable, local_step, worker) for grad, variable in pairs]
-            with root_graph().control_dependencies(sent), near(global_step):
+            waiting = [sent(grad, variable, self._accumulators[variable], local_step.value(), worker)
+                       for grad, variable in pairs]
+            with root_graph().control_dependencies(waiting), near(global_step):
                 token = self._tokens.take(local_step.value()) if self._fresh else self._tokens.dequeue()
             return local_step.assign(token, name=scope).op
 
@@ -97,26 +98,11 @@ class SyncReplicasOptimizer(Optimizer):
         graph.add_to_collection(LOCAL_STEP, made)
         return made
 
-    def _send(self, grad: Any, variable: Variable, local_step: Variable, worker: str) -> Operation:
-        with near(variable):
-            accumulator = self._accumulators[variable]
-            if isinstance(grad, IndexedSlices):
-                return accumulator.apply_indexed_slices_grad(grad, local_step.value(), worker=worker)
-            return accumulator.apply_grad(grad, local_step.value(), worker=worker)
-
     def _take(self, grad: Any, variable: Variable) -> Any:
         """The mean gradient of `variable`; its accumulator is made beside it."""
-        shared = f"{variable.op.name}/grad_accum"
+        self._accumulators[variable] = made = gathering(grad, variable, "grad_accum")
         with near(variable):
-            if isinstance(grad, IndexedSlices):
-                sparse = SparseConditionalAccumulator(variable.dtype, variable.shape, shared, name="accumulator")
-                self._accumulators[variable] = sparse
-                root_graph().add_to_collection(BEGUN_ANEW, sparse.accumulator_ref)
-                return sparse.take_indexed_slices_grad(self._aggregate)
-            dense = ConditionalAccumulator(variable.dtype, variable.shape, shared, name="accumulator")
-            self._accumulators[variable] = dense
-            root_graph().add_to_collection(BEGUN_ANEW, dense.accumulator_ref)
-            return dense.take_grad(self._aggregate)
+            return made.take_grad(self._aggregate)
 
     def _make_chief(self, pairs: Sequence[tuple[Any, Variable]], global_step: Variable) -> None:
         graph, self._global_step = root_graph(), global_step
@@ -266,6 +252,23 @@ class SyncReplicasOptimizer(Optimizer):
     def variables(self) -> list[Variable]:
         """The inner optimizer's."""
         return self._opt.variables()
+
+
+def gathering(grad: Any, variable: Variable, name: str) -> ConditionalAccumulator:
+    """An accumulator beside `variable` for gradients such as `grad`; it is empty when training is brought back."""
+    kind = SparseConditionalAccumulator if isinstance(grad, IndexedSlices) else ConditionalAccumulator
+    with near(variable):
+        made = kind(variable.dtype, variable.shape, f"{variable.op.name}/{name}", name="accumulator")
+    root_graph().add_to_collection(BEGUN_ANEW, made.accumulator_ref)
+    return made
+
+
+def sent(grad: Any, variable: Variable, accumulator: Any, step: Any, worker: str) -> Operation:
+    """`worker` adds its gradient of `variable` at `step`."""
+    with near(variable):
+        if isinstance(grad, IndexedSlices):
+            return accumulator.apply_indexed_slices_grad(grad, step, worker=worker)      # type: ignore[no-any-return]
+        return accumulator.apply_grad(grad, step, worker=worker)      # type: ignore[no-any-return]
 
 
 class _SyncHook(SessionRunHook):
