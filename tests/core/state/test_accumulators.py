@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import workbench as wb
 from tests.core.state.test_queues import Call
 from workbench import errors
+from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import as_dtype, float32
 from workbench.core.graph.shape import Shape
 from workbench.core.state.accumulators import Accumulator, SparseAccumulator
@@ -231,3 +233,13 @@ def test_nobody_waits_for_workers_that_are_gone():
     assert again.pending
     with pytest.raises(errors.InvalidArgumentError, match="accumulator 'a': 0 workers are left; one is needed"):
         accumulator.set_members(0)
+
+
+@pytest.mark.parametrize(("kind", "given", "known"), [
+    ("conditional_accumulator", "ROW_MEAN", "MEAN or SUM"),
+    ("sparse_conditional_accumulator", "mean", "MEAN or ROW_MEAN or SUM")])
+def test_another_way_to_add_up_is_refused_wherever_the_graph_came_from(kind: str, given: str, known: str):
+    with wb.Graph().as_default(), wb.Session() as session:
+        handle = getattr(ops, kind)(dtype=float32, shape=[2], reduction_type=given)
+        with pytest.raises(errors.InvalidArgumentError, match=f"{kind}: reduction_type is '{given}'; use {known}"):
+            session.run(ops.accumulator_num_accumulated(handle))

@@ -275,20 +275,29 @@ def pushes_release(handle: Pushes, *, forget: bool = False) -> tuple[()]:
 
 # accumulators
 
+def _reduction(name: str, given: str, *known: str) -> str:
+    """How gradients are added up, one of `known`: what a graph of another program asks for is looked at here alone."""
+    if given not in known:
+        raise errors.InvalidArgumentError(f"{name}: reduction_type is {given!r}; use {' or '.join(known)}")
+    return given
+
+
 @op("-> []", **HANDLE)
 def conditional_accumulator(context: Context, *, dtype: Any, shape: Any = None, reduction_type: str = "MEAN",
                             shared_name: str = "", container: str = "") -> Accumulator:
     """The handle of an accumulator of dense gradients."""
+    mean = _reduction("conditional_accumulator", reduction_type, "MEAN", "SUM") == "MEAN"
     return _resource(context, shared_name, container, Accumulator, lambda name: Accumulator(
-        name, dtype, as_shape(shape), reduction_type == "MEAN"))
+        name, dtype, as_shape(shape), mean))
 
 
 @op("-> []", **HANDLE)
 def sparse_conditional_accumulator(context: Context, *, dtype: Any, shape: Any = None, reduction_type: str = "MEAN",
                                    shared_name: str = "", container: str = "") -> SparseAccumulator:
     """The handle of an accumulator of gradients by rows; "ROW_MEAN" divides each row by the gradients that have it."""
+    kind = _reduction("sparse_conditional_accumulator", reduction_type, "MEAN", "ROW_MEAN", "SUM")
     return _resource(context, shared_name, container, SparseAccumulator, lambda name: SparseAccumulator(
-        name, dtype, as_shape(shape), reduction_type != "SUM", reduction_type == "ROW_MEAN"))
+        name, dtype, as_shape(shape), kind != "SUM", kind == "ROW_MEAN"))
 
 
 @op("handle[] local_step[] *gradient? ->", types="resource int any ->", stateful=True, differentiable=False, counts=True)
