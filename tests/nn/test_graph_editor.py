@@ -333,3 +333,41 @@ def test_a_forward_pass_is_copied_for_its_gradients():
     lower, = tf.gradients(kept, x, grad_ys=upper)
     found = value([expected, lower])
     np.testing.assert_allclose(*found, rtol=1e-6)
+
+
+# -- transformed piece by piece
+
+def test_a_transformer_copies_and_what_it_is_told_otherwise_it_does(graph):
+    x = tf.placeholder(tf.float32, [2], name="x")
+    tf.add_to_collection("part/mine", part := tf.square(x, name="part/square"))
+    with tf.control_dependencies([part]):
+        y = tf.add(part, 1.0, name="part/add")
+
+    def noisy(info, op):
+        made, outputs = ge.transform.copy_op_handler(info, op)
+        if op.type != "Add":
+            return made, outputs
+        with info.graph_.as_default():
+            return made, [tf.add(outputs[0], 10.0, name="noise")]
+    transformer = ge.Transformer()
+    transformer.transform_op_handler = noisy
+    with tf.Graph().as_default() as other:
+        view, info = transformer(ge.make_view_from_scope("part", graph), other, "new", "part")
+        assert names(view.inputs) == ["new/geph__x_0:0"] and info.transformed(y).op.name == "noise"
+        assert names(other.get_collection("new/mine")) == ["new/square:0"]
+        assert info.original(info.transformed(part)) is part
+        assert [c.name for c in info.transformed(y.op).control_inputs] == ["new/square"]
+        assert value(info.transformed(y), {view.inputs[0]: [1, 2]}).tolist() == [12, 15]
+
+
+def test_inputs_of_a_transformed_part_are_what_it_is_told(graph):
+    *_, c, d = chain()
+    transformer = ge.Transformer()
+    transformer.transform_external_input_handler = lambda info, t: tf.constant([5.0, 6.0])
+    _, info = transformer([c.op, d.op], graph, "again")
+    assert info.transformed(d).name == "again/d:0" and value(info.transformed(d)).tolist() == [-10, -12]
+    transformer.transform_op_handler = lambda info, op: (op, op.outputs)
+    with pytest.raises(ValueError, match="In-place transformation not allowed"):
+        transformer([d.op], graph, "again")
+    with pytest.raises(ValueError, match="d does not belong to source scope: inner/"):
+        ge.Transformer()([d.op], graph, "again", "inner")

@@ -41,12 +41,16 @@ def _apart(op: Operation, writer: Any) -> bool:
 
 
 def _writable(op: Operation, writer: Any) -> bool:
-    try:
-        alone = writer.within(op.attrs["body"], message("FunctionDefLibrary")())
-        function_def_of(alone, op.attrs["function"], op.attrs["body"], op.attrs["results"])
-    except errors.UnimplementedError:
-        return False
-    return True
+    """Can a library hold what is called? Tried once for each body."""
+    body = op.attrs["body"]
+    if "writable" not in body.held:
+        alone = writer.within(body, message("FunctionDefLibrary")())
+        try:
+            function_def_of(alone, op.attrs["function"], body, op.attrs["results"])
+            body.held["writable"] = True
+        except errors.UnimplementedError:
+            body.held["writable"] = False
+    return bool(body.held["writable"])
 
 
 def add_functions(writer: Any, functions: Iterable[Any]) -> None:

@@ -15,6 +15,7 @@ from workbench.nn.contrib import (
     graph_copies,
     graph_reroute,
     graph_select,
+    graph_transform,
     graph_views,
     growing_lookups,
     metric_learning,
@@ -159,11 +160,12 @@ class _Projector(Namespace):
 
 
 _graph_editor = Namespace(
-    **names_of(graph_select, graph_views, graph_reroute, graph_copies), sgv=graph_views.make_view,
+    **names_of(graph_select, graph_views, graph_reroute, graph_copies), Transformer=graph_transform.Transformer,
+    sgv=graph_views.make_view,
     sgv_scope=graph_views.make_view_from_scope, ph=graph_reroute.make_placeholder_from_dtype_and_shape,
     **{part: Namespace(**names_of(*modules)) for part, modules in {
         "select": [graph_select], "subgraph": [graph_views], "reroute": [graph_reroute], "edit": [graph_reroute],
-        "transform": [graph_copies], "util": [graph_select, graph_reroute]}.items()})
+        "transform": [graph_copies, graph_transform], "util": [graph_select, graph_reroute]}.items()})
 
 contrib = Namespace(
     tensorboard=Namespace(plugins=Namespace(projector=_Projector(visualize_embeddings=_visualize_embeddings))),

@@ -15,16 +15,17 @@ from workbench.nn.variables import GraphKeys
 
 __all__ = ["TransformerInfo", "copy", "copy_with_input_replacements", "graph_replace"]
 
-_SHARED = {value for name, value in vars(GraphKeys).items() if name.isupper()}
+SHARED_COLLECTIONS = {value for name, value in vars(GraphKeys).items() if name.isupper()}
 """Collections that the library fills; others are a program's own."""
 
 
 class TransformerInfo:
     """What became of the operations and tensors of a part that was copied."""
 
-    def __init__(self, operations: dict[Operation, Operation]) -> None:
+    def __init__(self, operations: dict[Operation, Operation], tensors: dict[Tensor, Tensor] | None = None) -> None:
         self._transformed_ops = operations
-        self._transformed_ts = {t: made for op, other in operations.items() for t, made in zip(op.outputs, other.outputs)}
+        self._transformed_ts = tensors or {
+            t: made for op, other in operations.items() for t, made in zip(op.outputs, other.outputs)}
 
     def transformed(self, original: Any, missing_fn: Any = None) -> Any:
         """The copy of an operation or tensor, or of each in a structure; else what the function makes of it, or None."""
@@ -94,7 +95,7 @@ def _copied(view: SubGraphView, instead: Mapping[Tensor, Tensor] | None, graph: 
     tensors = _entering(view, instead, target, new)
     made = TransformerInfo(ops.copy_operations(view.ops, target, tensors, lambda name: new + name.removeprefix(old)))
     _collect(made, view.graph, target, new, old)
-    return _same_order(view, made, tensors), made
+    return same_order(view, made, tensors), made
 
 
 def _entering(view: SubGraphView, instead: Mapping[Tensor, Tensor] | None, target: Graph, scope: str) -> dict[Tensor, Tensor]:
@@ -118,13 +119,13 @@ def _collect(made: TransformerInfo, source: Graph, target: Graph, new: str, old:
     """Copies stand in the collections of what they are copies of; a program's own collections are called as operations are."""
     known: dict[Any, Any] = {**made._transformed_ops, **made._transformed_ts}
     for name in source.get_all_collection_keys():
-        wanted = name if name in _SHARED or not isinstance(name, str) else new + name.removeprefix(old)
+        wanted = name if name in SHARED_COLLECTIONS or not isinstance(name, str) else new + name.removeprefix(old)
         for each in source.get_collection(name):
             if isinstance(each, (Operation, Tensor)) and each in known:
                 target.add_to_collection(wanted, known[each])
 
 
-def _same_order(view: SubGraphView, made: TransformerInfo, tensors: Mapping[Tensor, Tensor]) -> SubGraphView:
+def same_order(view: SubGraphView, made: TransformerInfo, tensors: Mapping[Tensor, Tensor]) -> SubGraphView:
     """A view of the copies, with inputs and outputs in the order of the original's."""
     copies = SubGraphView(list(made._transformed_ops.values()))
     inputs = dict.fromkeys(tensors[t] for t in view.inputs if t in tensors)
