@@ -601,7 +601,8 @@ ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "ra
              "random_permutation", "candidate_sampler", "draw_gamma", "draw_poisson", "unigram_sampler", "extract_glimpse",
              "distorted_box", "ctc_greedy", "ctc_beams", "serialize_parts", "serialize_rows", "deserialize_rows",
              "decode_image", "encode_image", "decode_jpeg", "decode_png", "decode_bmp", "decode_gif", "decode_and_crop_jpeg",
-             "extract_jpeg_shape", "encode_jpeg", "encode_png", "encode_deep_png"}
+             "extract_jpeg_shape", "encode_jpeg", "encode_png", "encode_deep_png", "sparse_map_add", "sparse_map_add_rows",
+             "sparse_map_take"}
 """Operations without a value to compare: test_ops.py tests each by name."""
 FAMILIES_ELSEWHERE = {"examples", "handles", "state", "updates", "lists", "flow", "queues", "comm", "fused", "strings", "files",
                       "summaries", "datasets", "checkpoint", "tensor", "py", "lookups", "barriers", "staging", "mutexes",

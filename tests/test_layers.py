@@ -33,7 +33,8 @@ LAYERS = (
     ("what checkpoints keep", "core.state.kept core.state.stores core.state.calls"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "
-              "core.state.lookups core.state.growing_tables core.state.retries core.state.barriers core.state.swapfile"),
+              "core.state.lookups core.state.growing_tables core.state.retries core.state.barriers core.state.swapfile "
+              "core.state.staging core.state.mutexes"),
     ("containers", "core.state.container"),
     ("data that lie in tasks", "core.state.partitions"),
     ("updates of several variables", "core.state.together"),
