@@ -109,6 +109,11 @@ def test_operation_totals():
     assert totals[0].type == "matmul"
 
 
+def test_operations_that_take_equally_long_stand_in_the_order_of_their_numbers():
+    totals = op_totals([span("op", f"tower_{i}/conv", A, 0, 2) for i in (10, 2, 1, 11)])
+    assert [t.name for t in totals] == [f"tower_{i}/conv" for i in (1, 2, 10, 11)]
+
+
 def test_perfetto_export():
     journal = fixtures.build(3)
     journal.point("loss", 3, float("nan"))

@@ -105,7 +105,9 @@ def test_a_training_that_failed_says_why():
     with pytest.raises(errors.AbortedError):
         run.join(60)
     assert repr(run) == "<Training failed: step 2 of 9: AbortedError: step 2: <worker:1> died; start it again>"
-    assert "&lt;worker:1&gt; died" in bundle(run)["text/html"]
+    shown = bundle(run)["text/html"]
+    assert shown.endswith("<div>AbortedError: step 2: &lt;worker:1&gt; died; start it again</div>"), "a line of its own"
+    assert shown.count("nowrap") == 2, "state and step, each in one piece"
 
 
 def test_a_mistake_is_shown_in_few_lines_at_the_cell_and_line(shell, capsys):

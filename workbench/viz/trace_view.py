@@ -6,8 +6,10 @@ import statistics
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.core.trace import Span
+from workbench.viz.palette import natural
 
 __all__ = ["OpTotal", "OpTotals", "op_totals"]
 
@@ -39,6 +41,7 @@ class OpTotals:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], OpTotal] = {}
         self._lengths: dict[tuple[str, str], deque[float]] = {}
+        self._order: dict[tuple[str, str], tuple[Any, Any]] = {}  # of what takes equally long
         self.count = 0  # runs
 
     def add(self, span: Span) -> None:
@@ -50,6 +53,7 @@ class OpTotals:
         if total is None:
             total = self._found[key] = OpTotal(span.name, span.detail, span.device)
             self._lengths[key] = deque(maxlen=LENGTHS)
+            self._order[key] = natural(span.name), natural(span.device)
         self._lengths[key].append(length)
         total.count += 1
         total.total += length
@@ -61,7 +65,7 @@ class OpTotals:
         """The most expensive first."""
         for key, total in self._found.items():
             total.median = statistics.median(self._lengths[key])
-        return sorted(self._found.values(), key=lambda t: (-t.usual, t.name, t.device))
+        return sorted(self._found.values(), key=lambda t: (-round(t.usual, 6), self._order[t.name, t.device]))
 
 
 def op_totals(spans: Iterable[Span]) -> list[OpTotal]:

@@ -32,13 +32,14 @@ class TrainingView(ipywidgets.VBox):
         self._watcher = self._hub.watcher()
         self._began = time.monotonic()
         self._notice, self._served = "", 0.0
-        self.bar = ipywidgets.FloatProgress(min=0.0, max=1.0, layout={"width": "220px"})
+        self.bar = ipywidgets.FloatProgress(min=0.0, max=1.0, layout={"flex": "0 1 220px", "min_width": "80px"})
         self.facts = ipywidgets.HTML()
         self.pause = self._button("Pause", "pause", "Hold before the next step")
         self.stop = self._button("Stop", "stop", "End the training before its next step")
         self.pause.on_click(lambda _: self._ask("resume" if gate.closed else "pause"))
         self.stop.on_click(lambda _: self._ask("stop"))
-        super().__init__([ipywidgets.HBox([self.bar, self.pause, self.stop], layout={"align_items": "center"}), self.facts])
+        row = ipywidgets.HBox([self.bar, self.pause, self.stop], layout={"align_items": "center", "flex_flow": "row wrap"})
+        super().__init__([row, self.facts])
         for widget in (self.pause, self.stop):
             reply_at_once(widget)
         self.show()
@@ -48,7 +49,7 @@ class TrainingView(ipywidgets.VBox):
 
     @staticmethod
     def _button(name: str, icon: str, tip: str) -> ipywidgets.Button:
-        return ipywidgets.Button(description=name, icon=icon, tooltip=tip, layout={"width": "auto"})
+        return ipywidgets.Button(description=name, icon=icon, tooltip=tip, layout={"width": "auto", "flex": "0 0 auto"})
 
     def _ask(self, command: str) -> None:
         """On whichever thread the click came; the gate has moved when this returns."""
@@ -74,14 +75,15 @@ class TrainingView(ipywidgets.VBox):
         self.bar.value = now.step / now.steps if now.steps else 0.0
         ended = "danger" if self._training.failed else "success" if now.step >= now.steps > 0 else "warning"
         self.bar.bar_style = "info" if running else ended
-        self.facts.value = f"<div>{facts(self._training, time.monotonic() - self._began, self._notice)}</div>"
+        self.facts.value = facts(self._training, time.monotonic() - self._began, self._notice)
         self.pause.description = "Resume" if running and gate.closed else "Pause"
         self.pause.icon = "play" if running and gate.closed else "pause"
         self.pause.disabled = self.stop.disabled = not running
 
 
 def facts(training: Any, elapsed: float, notice: str = "") -> str:
-    """One line of HTML: state, step, loss with its curve, accuracy, rate, time left; why it failed."""
+    """HTML: state, step, loss with its curve, accuracy, rate, time left, each in one piece where the cell is narrow; below
+    them, why it failed."""
     now = training.progress
     words = [f"<b>{training.state.capitalize()}</b>", f"step {now.step:,} of {now.steps:,}" if now.steps else "no step yet"]
     if now.loss is not None:
@@ -91,8 +93,9 @@ def facts(training: Any, elapsed: float, notice: str = "") -> str:
     rate = now.steps_per_second
     if training.running and rate:
         words += [f"{rate:.3g} steps/s", f"{(now.steps - now.step) / rate:.0f} s left"]
-    words += [html.escape(one) for one in (training.failed, notice) if one]
-    return " · ".join(words)
+    said = "".join(f'<span style="white-space:nowrap">{one}</span>' for one in words)
+    below = "".join(f"<div>{html.escape(one)}</div>" for one in (training.failed, notice) if one)
+    return f'<div style="display:flex;flex-wrap:wrap;align-items:center;gap:0 16px">{said}</div>{below}'
 
 
 def _curve() -> str:
