@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from tests.ui.conftest import Lab
-from tests.ui.test_panel import ANSWER, BEYOND, FOREVER, NODE, START, start
+from tests.ui.test_panel import ANSWER, BEYOND, FOREVER, HANGS, NODE, START, start
 from workbench.viz.hub import LARGEST
 
 pytestmark = pytest.mark.browser
@@ -111,7 +111,7 @@ def test_updates_are_small_nothing_is_drawn_twice_and_who_is_hidden_hears_that_t
     assert max(map(len, line.updates)) <= LARGEST + AROUND
     assert 0 < drawn <= CHANGING * (len(running) + 2)
 
-    lab.page.evaluate(ANSWER, ["Stop", "stopped"])
+    assert lab.page.evaluate(ANSWER, ["Stop", "stopped"]) < HANGS
     assert silent(lab, line, meter, "stopped") == 0, "nothing new was drawn again"
     lab.run_cell(1)
     lab.panel_state("running")
