@@ -26,14 +26,14 @@ from workbench.core.kernels.expressions import LLVM, MEMORY, Expressions, Langua
 
 __all__ = ["MEMORY", "LanguageError", "library_source", "translate"]
 
+LINE, STRETCH, AHEAD = 16, 64, 512
+"""Passes over float32: of a line of the caches, between two askings, and how far ahead these look."""
+
 
 @functools.cache
 def library_source(file: str) -> str:
     """Text of a program that lies beside this module."""
     return Path(__file__).with_name(file).read_text(encoding="utf-8")
-
-LINE, STRETCH, AHEAD = 16, 64, 512
-"""Passes over float32: of a line of the caches, between two askings, and how far ahead these look."""
 
 
 def translate(sources: Sequence[str], name: str) -> tuple[str, list[str]]:
