@@ -280,8 +280,8 @@ def test_callbacks_stop_schedule_and_see_every_event():
     (lambda: classifier().set_weights([np.zeros(3)]), "1 arrays are given for 4 weights"),
     (lambda: classifier().predict(np.zeros([2, 5])),
      "expected dense_1_input to have shape (None, 4) but got array with shape (2, 5)"),
-    (lambda: classifier().fit(np.ma.masked_less(np.zeros([2, 4]), 1), np.zeros([2, 3]), verbose=0),
-     "keras: the model's inputs: 8 of 8 elements are masked but a tensor has no mask"),
+    (lambda: classifier().predict(np.ma.masked_less(np.zeros([2, 4]), 1)),
+     "keras: the model's input: 8 of 8 elements are masked but a tensor has no mask"),
     (lambda: utils.to_categorical([1, 5], 3), "the classes are 1 to 5, but num_classes is 3"),
     (lambda: backend.set_floatx("int8"), "Unknown floatx type: 'int8'")])
 def test_wrong_uses_are_named(use, text):
