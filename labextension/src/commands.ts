@@ -27,6 +27,8 @@ const CATEGORY = 'Workbench';
 const TOUR = '00_tour.ipynb';
 const COPY = 'my_tour.ipynb'; // git does not see it
 
+const NO_ARGUMENTS = { args: { type: 'object', properties: {} } } as const;
+
 type Area = 'main' | 'right';
 
 export const panelPlugin: JupyterFrontEndPlugin<void> = {
@@ -123,13 +125,14 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('Workbench: Pin a Panel to This Notebook'),
       caption: trans.__('Keep a panel with the notebook you are in, whatever you turn to'),
       isEnabled: () => live.path !== '',
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       execute: () => app.commands.execute(CommandIDs.open, { path: live.path })
     });
     app.commands.addCommand(CommandIDs.move, {
       label: () =>
         area === 'main' ? trans.__('Workbench: Move Panel to the Sidebar') : trans.__('Workbench: Move Panel to the Main Area'),
       isEnabled: () => settings !== null && labShell !== null,
+      describedBy: NO_ARGUMENTS,
       execute: async () => {
         await settings?.set('area', area === 'main' ? 'right' : 'main');
         await app.commands.execute(CommandIDs.open);
@@ -151,6 +154,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       app.commands.addCommand(CommandIDs[name], {
         label,
         isEnabled: () => live.link?.connected ?? false,
+        describedBy: NO_ARGUMENTS,
         execute: () => live.link?.command(name)
       });
     }

@@ -76,6 +76,10 @@ export class Live implements ILive {
     context.disposed.connect(() => {
       this._contexts.delete(context);
       this._news.emit(null);
+      if (this._context === context) {
+        this._context = null;
+        this._changed.emit();
+      }
     });
     const update = () => {
       const kernel = context.session?.kernel;
@@ -92,12 +96,6 @@ export class Live implements ILive {
   focus(context: ISessionContext | null): void {
     if (context && context !== this._context) {
       this._context = context;
-      context.disposed.connect(() => {
-        if (this._context === context) {
-          this._context = null;
-          this._changed.emit();
-        }
-      });
       this._changed.emit();
     }
   }
@@ -223,6 +221,7 @@ export const livePlugin: JupyterFrontEndPlugin<ILive> = {
   activate: (_: JupyterFrontEnd, notebooks: INotebookTracker | null, consoles: IConsoleTracker | null): ILive => {
     const live = new Live();
     for (const tracker of [notebooks, consoles]) {
+      tracker?.forEach((panel: { sessionContext: ISessionContext }) => live.follow(panel.sessionContext)); // opened before us
       tracker?.widgetAdded.connect((_: unknown, panel: { sessionContext: ISessionContext }) => {
         live.follow(panel.sessionContext);
       });

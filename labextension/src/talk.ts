@@ -13,8 +13,12 @@ export interface Asked {
 
 /** Milliseconds without a word from a kernel that speaks once a second, from which this is said. */
 const SILENT = 3000;
-/** Milliseconds between two acknowledgements: the kernel says two things before it waits for one, and looks busy at each. */
-const CALM = 700;
+/**
+ * Updates that are acknowledged together, at the latest so many milliseconds after the last time: at each acknowledgement the
+ * kernel looks busy, idle and busy again, and JupyterLab draws that. The kernel says six things before it waits for one.
+ */
+const TOGETHER = 4;
+const CALM = 2500;
 
 export class Talk {
   /** Why nothing can be shown although a kernel answers, '' when all is well. */
@@ -77,7 +81,7 @@ export class Talk {
   /** The kernel has gone: what it said is no longer true, and nobody answers. */
   forget(): void {
     clearTimeout(this._owed);
-    [this._owed, this._acknowledged] = [undefined, -Infinity];
+    [this._owed, this._acknowledged, this._newest, this._last] = [undefined, -Infinity, 0, 0];
     this.trouble = '';
     this._snapshot = NOTHING;
     this._parameters = {};
@@ -111,10 +115,10 @@ export class Talk {
     this._changed();
   }
 
-  /** Up to the newest update: at once, or when the last time is long enough ago. */
+  /** Up to the newest update: at once, when enough have come, or when the last time is long enough ago. */
   private _acknowledge(): void {
     const wait = this._acknowledged + CALM - performance.now();
-    if (wait > 0) {
+    if (wait > 0 && this._newest - this._last < TOGETHER) {
       this._owed ||= setTimeout(() => {
         this._owed = undefined; // clocks of timers may be a little early
         this._acknowledge();
@@ -122,14 +126,15 @@ export class Talk {
     } else {
       clearTimeout(this._owed);
       this._owed = undefined;
-      this._acknowledged = performance.now();
+      [this._acknowledged, this._last] = [performance.now(), this._newest];
       this._post({ v: VERSION, id: 0, command: 'ack', argument: this._newest, run: '' });
     }
   }
 
   private _heard = 0;
   private _newest = 0; // update
-  private _acknowledged = -Infinity; // when
+  private _acknowledged = -Infinity; // when, and
+  private _last = 0; // up to which update
   private _owed: ReturnType<typeof setTimeout> | undefined;
   private _snapshot: Snapshot = NOTHING;
   private _topics: Topic[] = [];

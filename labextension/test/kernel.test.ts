@@ -207,13 +207,18 @@ describe('LiveLink', () => {
       link();
       const comm = kernel.announce();
       const acknowledged = () => kernel.sent.filter(one => one.command === 'ack').map(one => one.argument);
-      for (const seq of [1, 2, 3]) {
+      const hear = async (seq: number) => {
         comm.onMsg({ content: { data: { v: VERSION, kind: 'update', seq, status: {}, topics: {}, faults: {} } }, buffers: [] });
         await settled();
+        return acknowledged();
+      };
+      for (const seq of [1, 2, 3, 4]) {
+        expect(await hear(seq)).toEqual([1]);
       }
-      expect(acknowledged()).toEqual([1]);
-      await vi.advanceTimersByTimeAsync(2000);
-      expect(acknowledged()).toEqual([1, 3]);
+      expect(await hear(5)).toEqual([1, 5]);
+      expect(await hear(6)).toEqual([1, 5]);
+      await vi.advanceTimersByTimeAsync(3000);
+      expect(acknowledged()).toEqual([1, 5, 6]);
     } finally {
       vi.useRealTimers();
     }

@@ -5,7 +5,7 @@ vi.mock('@jupyterlab/apputils', () => ({ Notification: { warning: vi.fn() } }));
 vi.mock('@jupyterlab/notebook', () => ({ INotebookTracker: null }));
 vi.mock('@jupyterlab/console', () => ({ IConsoleTracker: null }));
 
-import { Live } from '../src/live';
+import { Live, livePlugin } from '../src/live';
 
 /** A connection to a kernel: several may have one id, the first of them has the comms. */
 class FakeConnection {
@@ -147,5 +147,30 @@ describe('two panels of one kernel', () => {
     link.watch(two, ['series', 'timeline']);
     link.watch(one, []);
     expect(watch.mock.calls.map(([topics]) => topics)).toEqual([['series'], ['series', 'timeline'], ['series', 'timeline']]);
+  });
+});
+
+describe('what the user turns to', () => {
+  it('is followed where it was open before us, and remembered once however often he comes back', () => {
+    const [one, two] = [
+      new FakeContext(new FakeConnection('k', true)),
+      new FakeContext(new FakeConnection('l', true), 'b.ipynb')
+    ];
+    const turned = new Signal<object, any>({});
+    const tracker = {
+      forEach: (call: (panel: object) => void) => call({ sessionContext: one }),
+      widgetAdded: new Signal<object, any>({}),
+      currentChanged: turned
+    };
+    const live = (livePlugin.activate as any)({}, tracker, null) as Live;
+    expect(live.at('a.ipynb')).toBe(one);
+    tracker.widgetAdded.emit({ sessionContext: two });
+    const connected = vi.spyOn(one.disposed, 'connect');
+    for (const context of [one, two, one, two, one]) {
+      turned.emit({ sessionContext: context });
+    }
+    expect([live.path, connected.mock.calls.length]).toEqual(['a.ipynb', 0]);
+    one.close();
+    expect(live.path).toBe('');
   });
 });

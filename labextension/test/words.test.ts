@@ -27,14 +27,15 @@ const LIVE = { link: null, name: '', path: '', changed: new Signal({}) };
 
 describe('the words of menus, commands and the status bar', () => {
   it('come from the language pack of the page', () => {
-    const commands = new Map<string, { label: any; caption?: string }>();
+    const commands = new Map<string, { label: any; caption?: string; describedBy?: any }>();
     const app = { commands: { addCommand: (id: string, options: any) => commands.set(id, options) }, shell: {} };
     (panelPlugin.activate as any)(app, LIVE, null, null, null, null, null, null, null, PACK);
     expect(commands.size).toBe(7);
-    for (const [id, { label, caption }] of commands) {
+    for (const [id, { label, caption, describedBy }] of commands) {
       const said = typeof label === 'function' ? label({}) : label;
       expect([id, said.startsWith('workbench: ')]).toEqual([id, true]);
       expect([id, caption === undefined || caption.startsWith('workbench: ')]).toEqual([id, true]);
+      expect([id, describedBy?.args.type]).toEqual([id, 'object']);
     }
   });
 

@@ -23,6 +23,7 @@ from workbench.core.trace import Journal
 from workbench.viz.contract import digest
 from workbench.viz.schema import VERSION, GraphEdges, Picture
 from workbench.widgets import bridge
+from workbench.widgets.peer import WINDOW
 from workbench.widgets.wire import pack
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,18 +124,18 @@ def test_the_kernel_announces_itself_and_an_update_follows_the_answer(front: Fro
     assert front.status["state"] == "empty"
 
 
-def test_at_most_two_updates_wait_for_an_answer_and_the_next_one_carries_everything(front: FrontEnd) -> None:
+def test_only_so_many_updates_wait_for_an_answer_and_the_next_one_carries_everything(front: FrontEnd) -> None:
     front.client.execute(START, reply=True, timeout=PATIENCE)
     front.open()
     training = front.client.execute("train(60)")
-    assert [front.said()[0]["seq"] for _ in range(2)] == [1, 2]
+    assert [front.said()[0]["seq"] for _ in range(WINDOW)] == [*range(1, WINDOW + 1)]
     with pytest.raises(queue.Empty):
         front.said(timeout=1.0)
     while front.client.get_shell_msg(timeout=PATIENCE)["parent_header"]["msg_id"] != training:      # it has ended
         pass
-    front.say("ack", 2)
+    front.say("ack", WINDOW)
     third, _ = front.said()
-    assert third["seq"] == 3
+    assert third["seq"] == WINDOW + 1
     assert front.status["step"] == 59
     assert third["topics"]["series"]["names"] == ["loss", "accuracy"]
     while "steps" not in third["topics"]:      # they are accounted for within a second

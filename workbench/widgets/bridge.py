@@ -21,13 +21,14 @@ from workbench.viz.contract import digest
 from workbench.viz.hub import Hub, hub_of
 from workbench.viz.schema import VERSION, Hello
 from workbench.widgets import displays, tracebacks
-from workbench.widgets.peer import SILENT, Peer
+from workbench.widgets.peer import Peer
 from workbench.widgets.wire import LiveComm, busy_sign, pack
 
 __all__ = ["Bridge", "bridge", "start_if_kernel"]
 
 TARGET = "workbench.live"
-PATIENCE = 30.0          # seconds, the longest pause between two announcements nobody answers
+FIRST = 2.0              # seconds between two announcements that nobody answers, and
+PATIENCE = 30.0          # at most
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Bridge:
         self._hub = hub_of(self._journal)
         self._peers: dict[str, Page] = {}
         self._lock = threading.Lock()
-        self._pause = SILENT
+        self._pause = FIRST
         self._announce_at = 0.0
         self.running = False
 
@@ -101,7 +102,7 @@ class Bridge:
     def _heard(self, peer: Page, data: Mapping[str, Any]) -> None:
         peer.heard(data)
         if data.get("command") == "ack":
-            self._pause = SILENT
+            self._pause = FIRST
 
     def _forget(self, peer: Page) -> None:
         with self._lock:
@@ -117,7 +118,7 @@ class Bridge:
         for peer in [peer for peer in peers if peer.lost(now)]:
             self._drop(peer)
             peers.remove(peer)
-            self._pause, self._announce_at = SILENT, 0.0
+            self._pause, self._announce_at = FIRST, 0.0
         if not any(peer.answered for peer in peers):
             self._announce(now)
         for peer in peers:

@@ -14,11 +14,12 @@ from workbench.viz.schema import Answer, Update
 from workbench.widgets.commands import carry_out
 from workbench.widgets.wire import pack, size
 
-__all__ = ["SILENT", "Carrier", "Peer"]
+__all__ = ["SILENT", "WINDOW", "Carrier", "Peer"]
 
-WINDOW = 2  # unacknowledged updates per peer, at most
+WINDOW = 6  # unacknowledged updates per peer, at most; a page acknowledges four together (`labextension/src/talk.ts`), for each
+# time makes the kernel look busy and idle, which JupyterLab draws
 PACE = 0.5  # seconds between two updates of a page that asked for nothing: each message costs it more than what it draws
-SILENT = 2.0  # seconds without an expected acknowledgement after which a peer counts as gone
+SILENT = 5.0  # seconds without an expected acknowledgement after which a peer counts as gone; a page may take half of them
 
 
 class Carrier(Protocol):

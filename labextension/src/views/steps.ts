@@ -4,7 +4,7 @@ import { Chart } from '../kit/chart';
 import { HeatMap } from '../kit/heatmap';
 import { CROWDED } from '../kit/lines';
 import { arrange, Kept, say } from '../kit/keep';
-import { duration, jobOf, shortTask } from '../kit/text';
+import { duration, exactly, jobOf, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
 import type { Snapshot } from '../store';
@@ -120,8 +120,8 @@ class Entry {
     this.node.classList.toggle('wb-mod-slow', named);
     this._key.style.background = task.device_color;
     say(this._name, shortTask(task.task));
-    say(this._median, `median ${duration(task.median)},`);
-    say(this._most, `95 % below ${duration(task.p95)}`);
+    say(this._median, `median ${exactly(task.median)},`);
+    say(this._most, `95 % below ${exactly(task.p95)}`);
   }
 
   private _key = document.createElement('i');
