@@ -54,6 +54,6 @@ def test_two_hundred_steps_agree_with_the_reference_kernels(name: str) -> None:
             runs.append((losses, session.run(variables)))
     (losses, found), (others, wanted) = runs
     assert losses[-1] < losses[0]
-    np.testing.assert_allclose(losses, others, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(losses, others, rtol=1e-3, atol=1e-3 * others[0])      # it falls to a hundredth of the first
     for variable, one, other in zip(variables, found, wanted):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3 * float(np.abs(other).max()), err_msg=variable.name)
