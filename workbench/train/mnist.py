@@ -185,8 +185,6 @@ class _Run:
         """A step that waits for gradients to be applied finds its queue closed when they no longer are: raise why."""
         if isinstance(error, errors.OutOfRangeError) and self.replicas.mode == "backup":
             self._coordinator.raise_requested_exception()
-            raise errors.CancelledError(f"training: it was stopped at step {self.done} of {self.steps}; run again to go "
-                                        "on") from error
 
     def _release(self) -> None:
         """Nobody waits for anybody any more."""

@@ -267,8 +267,8 @@ def sent(grad: Any, variable: Variable, accumulator: Any, step: Any, worker: str
     """`worker` adds its gradient of `variable` at `step`."""
     with near(variable):
         if isinstance(grad, IndexedSlices):
-            return accumulator.apply_indexed_slices_grad(grad, step, worker=worker)      # type: ignore[no-any-return]
-        return accumulator.apply_grad(grad, step, worker=worker)      # type: ignore[no-any-return]
+            return accumulator.apply_indexed_slices_grad(grad, step, worker=worker)
+        return accumulator.apply_grad(grad, step, worker=worker)
 
 
 class _SyncHook(SessionRunHook):
