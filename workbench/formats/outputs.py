@@ -24,8 +24,8 @@ output: All Angle Any ArgMax ArgMin AsString AvgPool AvgPool3D AvgPool3DGrad Avg
     ResizeNearestNeighborGrad ResourceCountUpTo ResourceGather ReverseSequence ReverseV2 Roll ScatterNd SegmentMax SegmentMin \\
     SegmentProd SegmentSum Select SelectV2 Shape Size Slice Snapshot SpaceToBatchND SpaceToDepth Squeeze StackPushV2 \\
     StopGradient StridedSlice StridedSliceGrad StringJoin StringStrip StringToHashBucket StringToHashBucketFast \\
-    StringToHashBucketStrong StringToNumber Substr SubstrV2 Sum Tile TruncatedNormal UnravelIndex UnsortedSegmentMax \\
-    UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound
+    StringToHashBucketStrong StringToNumber Substr Sum Tile TruncatedNormal UnravelIndex UnsortedSegmentMax \\
+    UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound TensorListConcatLists
 y: Abs Acos Acosh Asin Asinh Atan Atanh BesselI0e BesselI1e Cast Ceil ComplexAbs Cos Cosh Digamma Erf Erfc Erfinv Exp \\
     Expm1 Floor Inv Invert InvertPermutation IsFinite IsInf IsNan Lgamma Log Log1p LogicalNot Ndtri Neg OnesLike Reciprocal \\
     Rint Round Rsqrt Sigmoid Sign Sin Sinh Sqrt Square Tan Tanh Transpose ConjugateTranspose ZerosLike
@@ -133,7 +133,7 @@ y batch_mean batch_variance reserve_space_1 reserve_space_2 reserve_space_3: Fus
 resource: VarHandleOp
 output_handle: TensorListFromTensor TensorListPushBack TensorListResize TensorListScatter \\
     TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit
-tensor: TensorListConcatLists TensorListStack
+tensor: TensorListStack
 tensor lengths: TensorListConcat TensorListConcatV2
 element_shape: TensorListElementShape
 item: TensorListGetItem

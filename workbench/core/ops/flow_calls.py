@@ -55,7 +55,7 @@ def function_body(name: str, function: Callable[..., Any], arguments: Sequence[t
         kept = needed(t.op for t in values)
         ahead = [op for op in body.operations if op not in kept and has_effect(op)]
         ahead += [value for value in listed if isinstance(value, Operation)]
-        with body.control_dependencies(dict.fromkeys(ahead)):
+        with body.control_dependencies(ahead):
             body.results = [ops.identity(t) for t in values] if ahead else values
             body.results = body.results or [ops.identity(ops.constant(True), name="done")]
     return body

@@ -128,7 +128,8 @@ class Staged:
         moved = True
         while moved:
             moved = False
-            for attempt in (*self._puts, *self._takes):
+            attempts: list[_Put | _Take] = [*self._puts, *self._takes]
+            for attempt in attempts:
                 call = self._served(attempt)
                 if call is None:
                     continue
