@@ -64,9 +64,9 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
         before = len(graph.operations)
         try:
             found = attempt.run(wanted)
-        except _MoreGeneral as found:
+        except _MoreGeneral as wider:
             graph.drop_last(len(graph.operations) - before)
-            shapes[found.node] = found.shape
+            shapes[wider.node] = wider.shape
         except BaseException:
             graph.drop_last(len(graph.operations) - before)
             raise

@@ -32,7 +32,7 @@ class SparseMap:
         """Copies of the tensors; returns their numbers."""
         with self._lock:
             found = [next(self._numbers) for _ in rows]
-            self._parts.update(zip(found, ([np.array(part) for part in row] for row in rows)))      # type: ignore[arg-type]
+            self._parts.update((number, (np.array(i), np.array(v), np.array(s))) for number, (i, v, s) in zip(found, rows))
         return found
 
     def take(self, numbers: Sequence[int], name: str) -> list[Parts]:
@@ -89,4 +89,5 @@ def sparse_map_take(context: Context, handles: Array, *, dtype: Any, rank: int |
     if not rows or rows[0][1].dtype != dtype.numpy:
         raise errors.InvalidArgumentError(f"{_TAKING}: {len(rows)} tensors are taken as {dtype.name}; take one at least, in "
                                           "the dtype in which they were added")
-    return joined_rows(rows)
+    found: Parts = joined_rows(rows)
+    return found
