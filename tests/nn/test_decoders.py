@@ -203,7 +203,7 @@ def test_nested_structures():
     assert nest.flatten(value) == [4, 1, 2, 3]
     assert nest.pack_sequence_as(value, list("abcd")) == {"b": ["b", ("c", "d")], "a": "a"}
     assert nest.map_structure(lambda a, b: a + b, value, value) == {"b": [2, (4, 6)], "a": 8}
-    with pytest.raises(ValueError, match=r"has 4 leaves but 1 are given"):
+    with pytest.raises(ValueError, match=r"had 4 elements, but flat_sequence had 1 elements"):
         nest.pack_sequence_as(value, [1])
     with pytest.raises(ValueError, match="don't have the same nested structure"):
         nest.map_structure(max, [1, 2], [1])

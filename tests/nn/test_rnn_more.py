@@ -398,7 +398,7 @@ class Asking(rnn.RNNCell):
     lambda x: tf.contrib.legacy_seq2seq.rnn_decoder(x, tf.zeros([1, 3]), Asking()),
     lambda x: tf.contrib.legacy_seq2seq.attention_decoder(x, tf.zeros([1, 3]), tf.zeros([1, 2, 3]), Asking())])
 def test_cells_that_ask_for_their_weights_at_each_step_find_those_of_the_first(decode):
-    outputs, state = decode([tf.ones([1, 2])] * 3)
+    outputs, _ = decode([tf.ones([1, 2])] * 3)
     weights = [v for v in tf.trainable_variables() if v.op.name.endswith("asking/w")]
     assert len(outputs) == 3 and len(weights) == 1
     with pytest.raises(ValueError, match="already exists"):

@@ -41,6 +41,8 @@ OPTIMIZERS: dict[str, Make] = {
     "ftrl": lambda tf: tf.train.FtrlOptimizer(0.3),
     "ftrl with l1 and l2": lambda tf: tf.train.FtrlOptimizer(0.3, l1_regularization_strength=0.05,
                                                              l2_regularization_strength=0.01),
+    "ftrl with shrinkage": lambda tf: tf.train.FtrlOptimizer(0.3, l2_regularization_strength=0.01,
+                                                             l2_shrinkage_regularization_strength=0.1),
     "ftrl by another power": lambda tf: tf.train.FtrlOptimizer(0.3, learning_rate_power=-0.3, initial_accumulator_value=0.5),
     "lazy adam": lambda tf: lazy_adam(tf),
     "nadam": lambda tf: nadam(tf),

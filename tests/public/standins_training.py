@@ -73,6 +73,18 @@ class FakeSummaryWriter:
     def add_graph(self, graph: Any, global_step: Any = None, graph_def: Any = None) -> None:
         self._graphs.append(graph)
 
+    def assert_summaries(self, test_case: Any, expected_logdir: Any = None, expected_graph: Any = None,
+                         expected_summaries: Any = None, **_others: Any) -> None:
+        """That these numbers, by step and tag, were written; how fast steps follow each other is not asked."""
+        if expected_logdir is not None:
+            test_case.assertEqual(expected_logdir, self._logdir)
+        if expected_graph is not None:
+            test_case.assertIs(expected_graph, self._graphs[0])
+        for step, wanted in (expected_summaries or {}).items():
+            found = {value.tag: value.simple_value for made in self._summaries[step] for value in made.value}
+            found.pop("global_step/sec", None)
+            test_case.assertEqual(wanted, found)
+
     def flush(self) -> None:
         """There is nothing to write."""
 

@@ -63,7 +63,7 @@ def test_types_of_operations_are_those_of_tensorflow_for_all_that_ask(graph):
 def test_device_functions_of_programs_find_variables_by_their_type(graph):
     kinds = ["Variable", "VariableV2", "AutoReloadVariable"]
     for kind in (lambda op: op.type, lambda op: op.node_def.op, lambda op: op.op_def.name):
-        with tf.device(lambda op: "/cpu:0" if kind(op) in kinds else "/gpu:0"):
+        with tf.device(lambda op, kind=kind: "/cpu:0" if kind(op) in kinds else "/gpu:0"):
             v = tf.Variable(1.0)
             y = v * 2.0
         assert v.device == "/device:CPU:0" and y.device == "/device:GPU:0"

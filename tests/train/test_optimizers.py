@@ -207,6 +207,20 @@ def test_a_new_optimizer_is_a_few_lines():
     assert train.name == "SignDescent"
 
 
+def test_ftrl_shrinks_by_a_gradient_that_its_accumulator_does_not_count():
+    w = wb.Variable([1.0, 2.0], name="w")
+    optimizer = wb.train.FtrlOptimizer(3.0, l1_regularization_strength=0.001, l2_regularization_strength=2.0,
+                                       l2_shrinkage_regularization_strength=0.1, accum_name="seen", linear_name="line")
+    train = optimizer.apply_gradients([(wb.constant([0.1, 0.2]), w)])
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        for _ in range(10):
+            session.run(train)
+        assert session.run(w).tolist() == pytest.approx([-0.22578996, -0.44345795], rel=1e-5)      # by hand, in NumPy
+        assert session.run(optimizer.get_slot(w, "accum")).tolist() == pytest.approx([0.2, 0.5])
+    assert [optimizer.get_slot(w, slot).op.name for slot in ("accum", "linear")] == ["w/seen", "w/line"]
+
+
 @pytest.mark.parametrize(("build", "text"), [
     (lambda w: wb.train.AdamOptimizer().minimize(wb.constant(1.0)), r"Adam: no gradient reaches any of the variables "
                                                                     r"\(w:0\); check that the loss depends on them"),
@@ -214,6 +228,7 @@ def test_a_new_optimizer_is_a_few_lines():
                                                               r"all\)"),
     (lambda w: wb.train.AdagradOptimizer(0.1, 0.0), "Adagrad: initial_accumulator_value is 0.0; use a positive number"),
     (lambda w: wb.train.FtrlOptimizer(0.1, learning_rate_power=1.0), "Ftrl: learning_rate_power is 1.0"),
+    (lambda w: wb.train.FtrlOptimizer(0.1, l2_shrinkage_regularization_strength=-1.0), "l2 shrinkage -1.0; use"),
     (lambda w: Optimizer().minimize(w * w), r"_apply_dense\(grad, var\) is missing; define it"),
     (lambda w: wb.train.ProximalAdagradOptimizer(0.1, l1_regularization_strength=-1.0),
      "ProximalAdagrad: l1_regularization_strength is -1.0; use 0 or more"),

@@ -35,6 +35,7 @@ from workbench.tf1 import graphs as _graphs
 from workbench.tf1 import imports as _imports
 from workbench.tf1 import language as _language
 from workbench.tf1 import missing as _missing
+from workbench.tf1 import mnist_model as _mnist_model
 from workbench.tf1 import names as _names
 from workbench.tf1 import namespaces as _small
 from workbench.tf1 import serving as _serving
@@ -283,7 +284,7 @@ python_io = _Namespace(**{name: getattr(_examples, name) for name in (
     "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator")})
 image = _overlay(_wb.image, per_image_whitening=_wb.image.per_image_standardization, random_crop=_ops.random_crop,
                  resize=_wb.image.resize_images)
-examples = _Namespace(tutorials=_Namespace(mnist=_Namespace(input_data=_mnist_tutorial)))
+examples = _Namespace(tutorials=_Namespace(mnist=_Namespace(input_data=_mnist_tutorial, mnist=_mnist_model)))
 
 compat, initializers, logging = _small.compat, _small.initializers, _small.logging
 resource_loader, sysconfig = _small.resource_loader, _small.sysconfig

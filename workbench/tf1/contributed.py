@@ -142,6 +142,7 @@ _slim = Namespace(
         multiply_gradients=contrib_training.multiply_gradients, train=contrib_training.slim_train))
 
 _lookup = Namespace(**{**names_of(lookups), **names_of(growing_lookups)}, tables_initializer=lookups.tables_initializer)
+vars(_lookup)["lookup_ops"] = Namespace(**vars(_lookup))
 
 
 def _visualize_embeddings(summary_writer: Any, config: Any) -> None:
@@ -197,8 +198,9 @@ contrib = Namespace(
 vars(contrib.rnn)["core_rnn_cell"] = Namespace(**vars(contrib.rnn))      # where the cells were public before 1.2
 
 _INNER = {
-    "crf": "ops: crf", "distributions": """ops: bernoulli beta categorical dirichlet distribution exponential gamma laplace
-        multinomial mvn_diag normal student_t uniform""",
+    "crf": "ops: crf", "data": "ops: batching dataset_ops iterator_ops readers",
+    "distributions": """ops: bernoulli beta categorical dirichlet distribution exponential gamma laplace multinomial mvn_diag
+        normal student_t uniform""",
     "framework": """ops: arg_scope checkpoint_ops ops variables;
         framework: checkpoint_utils experimental graph_util tensor_util""",
     "layers": """layers: embedding_ops encoders feature_column feature_column_ops initializers layers normalization optimizers

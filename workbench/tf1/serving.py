@@ -33,7 +33,7 @@ saved_model = Namespace(
         is_valid_signature=signatures.is_valid_signature,
         predict_signature_def=signatures.predict_signature_def,
         regression_signature_def=signatures.regression_signature_def),
-    tag_constants=Namespace(SERVING="serve", TRAINING="train", GPU="gpu"),
+    tag_constants=Namespace(SERVING="serve", TRAINING="train", GPU="gpu", TPU="tpu"),
     utils=Namespace(build_tensor_info=signatures.build_tensor_info,
                     get_tensor_from_tensor_info=signatures.get_tensor_from_tensor_info))
 contrib_saved_model = Namespace(

@@ -11,8 +11,8 @@ from workbench.tf1.spelling import names_of as _names_of
 from workbench.train.estimators import feature_bases as _bases
 from workbench.train.estimators.feature_models import transform_features as _transform_features
 
-__all__ = ["client", "debug", "eager", "estimator", "feature_column", "framework", "keras", "layers", "lib", "ops", "platform",
-           "pywrap_tensorflow", "saved_model", "summary", "tools", "training", "user_ops", "util"]
+__all__ = ["client", "data", "debug", "eager", "estimator", "feature_column", "framework", "keras", "layers", "lib", "ops",
+           "platform", "profiler", "pywrap_tensorflow", "saved_model", "summary", "tools", "training", "user_ops", "util"]
 
 eager = _Namespace(context=_Namespace(executing_eagerly=lambda: False, in_eager_mode=lambda: False, in_graph_mode=lambda: True))
 layers = _Namespace(**vars(inner.parts(_tf.layers, "base convolutional core layers normalization pooling")),
@@ -20,12 +20,18 @@ layers = _Namespace(**vars(inner.parts(_tf.layers, "base convolutional core laye
 pywrap_tensorflow = _Namespace(NewCheckpointReader=_tf.train.NewCheckpointReader)
 keras = _Namespace(**vars(_inner_keras), _impl=_Namespace(keras=_inner_keras))
 lib = _Namespace(io=_Namespace(file_io=framework.file_io, python_io=_tf.python_io, tf_record=_tf.python_io))
-saved_model = _tf.saved_model
-summary = _Namespace(**vars(_tf.summary), summary=_tf.summary,
+saved_model = _Namespace(**vars(_tf.saved_model), signature_def_utils_impl=_tf.saved_model.signature_def_utils)
+summary = _Namespace(**{**vars(_tf.summary), "summary": _tf.summary}, plugin_asset=_tf.summary,
+                     summary_iterator=_Namespace(summary_iterator=_tf.train.summary_iterator),
                      writer=inner.parts(_tf.summary, "event_file_writer writer writer_cache"))
+data = _Namespace(**{**vars(_tf.data), "ops": inner.parts(_tf.data, "dataset_ops iterator_ops readers"),
+                     "util": _Namespace(nest=_tf.contrib.framework.nest)})
+profiler = _Namespace(**{**vars(_tf.profiler), **vars(inner.parts(_tf.profiler, "model_analyzer option_builder"))})
 estimator = _Namespace(**{
     **vars(_tf.estimator), **vars(inner.parts(_tf.estimator, "estimator estimator_lib model_fn run_config training")),
     "canned": inner.parts(_tf.estimator, "dnn linear"),
+    "export": _Namespace(**vars(_tf.estimator.export),
+                         **vars(inner.parts(_tf.estimator.export, "export export_lib export_output"))),
     "inputs": inner.parts(_tf.estimator.inputs, "inputs numpy_io pandas_io")})
 feature_column = inner.parts(_Namespace(
     **vars(_tf.feature_column), _CategoricalColumn=_bases.Categorical, _DenseColumn=_bases.Dense, _FeatureColumn=_bases.Column,

@@ -202,7 +202,10 @@ def _kept(queue: QueueBase, tensors: Sequence[Tensor], keep: Any, many: bool) ->
     wanted = convert(keep)
     if wanted.dtype is not bool_:
         raise errors.DtypeError(f"maybe_batch: keep_input is {wanted.dtype.name}; give bool")
-    if wanted.shape.rank not in (0, 1):
+    if wanted.shape.rank is None:
+        raise errors.ShapeError("maybe_batch: `keep_input` dimensions must be known at graph construction; give it a shape, as "
+                                "set_shape does")
+    if wanted.shape.rank > 1:
         raise errors.ShapeError(f"maybe_batch: keep_input has shape {wanted.shape}, but it must be 0 or 1 dimensions; give a "
                                 "scalar, or with enqueue_many a vector")
     if wanted.shape.rank == 1 and not many:

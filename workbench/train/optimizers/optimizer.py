@@ -124,12 +124,12 @@ class Optimizer:
     def _slot(self, var: Variable, name: str) -> Variable:
         return self._slots[name][var]
 
-    def _make_slot(self, var: Variable, name: str, value: float = 0.0) -> Variable:
-        """The slot `name` of `var`: its shape, filled with `value`, on its device."""
+    def _make_slot(self, var: Variable, name: str, value: float = 0.0, title: str | None = None) -> Variable:
+        """The slot `name` of `var`: its shape, filled with `value`, on its device; named after `title`, or the optimizer."""
         if not var.shape.known:
-            return self._get_or_make_slot(var, lambda: ops.zeros_like(var.initial_value) + value, name, self._name)
+            return self._get_or_make_slot(var, lambda: ops.zeros_like(var.initial_value) + value, name, title or self._name)
         return self._get_or_make_slot(
-            var, lambda: ops.fill(list(var.shape.static), ops.constant(value, var.dtype)), name, self._name)
+            var, lambda: ops.fill(list(var.shape.static), ops.constant(value, var.dtype)), name, title or self._name)
 
     # what optimizers of programs make their state with
     def _slot_dict(self, slot_name: str) -> dict[Variable, Variable]:

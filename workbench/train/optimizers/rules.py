@@ -199,29 +199,40 @@ class AdadeltaOptimizer(RuleOptimizer):
 class FtrlOptimizer(RuleOptimizer):
     """Follow the regularised leader (McMahan et al. 2013): sparse models by an L1 term.
 
-    Raises InvalidArgumentError for a positive `learning_rate_power` or a negative strength.
+    `l2_shrinkage_regularization_strength` adds a penalty of its square to the loss, as the gradient that moves the variable
+    has it; the accumulator counts the gradient without it. Slots are named after `accum_name` and `linear_name` where these
+    are given. Raises InvalidArgumentError for a positive `learning_rate_power` or a negative strength.
     """
 
     def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,
                  l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
-                 use_locking: bool = False, name: str = "Ftrl") -> None:
-        if learning_rate_power > 0 or l1_regularization_strength < 0 or l2_regularization_strength < 0:
+                 use_locking: bool = False, name: str = "Ftrl", accum_name: str | None = None, linear_name: str | None = None,
+                 l2_shrinkage_regularization_strength: float = 0.0) -> None:
+        strengths = l1_regularization_strength, l2_regularization_strength, l2_shrinkage_regularization_strength
+        if learning_rate_power > 0 or min(strengths) < 0:
             raise errors.InvalidArgumentError(
-                f"Ftrl: learning_rate_power is {learning_rate_power}, l1 {l1_regularization_strength}, l2 "
-                f"{l2_regularization_strength}; use a power of at most 0 and strengths of at least 0")
+                f"Ftrl: learning_rate_power is {learning_rate_power}, l1 {strengths[0]}, l2 {strengths[1]}, l2 shrinkage "
+                f"{strengths[2]}; use a power of at most 0 and strengths of at least 0")
         super().__init__(use_locking, name)
         self._rate, self._power, self._initial = learning_rate, -learning_rate_power, initial_accumulator_value
-        self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
+        self._l1, self._l2, self._shrinkage = strengths
+        self._titles = {"accum": accum_name, "linear": linear_name}
 
     def _slots_of(self) -> dict[str, float]:
         return {"accum": self._initial, "linear": 0.0}
+
+    def _create_slots(self, variables: Sequence[Variable]) -> None:
+        for var in variables:
+            for slot, value in self._slots_of().items():
+                self._make_slot(var, slot, value, self._titles[slot])
 
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
         accum, linear = slots
         rate, power = self._number(self._rate, var), self._number(self._power, var)
         total = accum + ops.square(grad)
         sigma = (ops.pow(total, power) - ops.pow(accum, power)) / rate
-        line = linear + (grad - sigma * value)
+        shrinking = grad + 2 * self._shrinkage * value if self._shrinkage else grad
+        line = linear + (shrinking - sigma * value)
         curve = ops.pow(total, power) / rate + 2 * self._l2
         chosen = ops.select(ops.abs(line) > self._l1, (ops.sign(line) * self._l1 - line) / curve, ops.zeros_like(line))
         return [chosen, total, line]

@@ -135,6 +135,11 @@ class QueueRunner:
     def name(self) -> str:
         return str(self.queue.name)
 
+    @property
+    def queue_closed_exception_types(self) -> tuple[type[BaseException], ...]:
+        """The errors that mean the end of the input."""
+        return self._closed_types
+
     def create_threads(self, sess: Any, coord: Coordinator | None = None, daemon: bool = True,
                        start: bool = False) -> list[threading.Thread]:
         """One thread for each enqueue operation, and one that cancels them when `coord` stops; none while those of an

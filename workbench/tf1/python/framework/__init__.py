@@ -8,10 +8,11 @@ from workbench.core.graph.shape import as_shape as _as_shape
 from workbench.formats import saver as _saver
 from workbench.nn import functions as _functions
 from workbench.tf1.missing import Namespace
+from workbench.tf1.python import small as _small
 
 __all__ = ["common_shapes", "constant_op", "device", "dtypes", "errors", "errors_impl", "file_io", "function", "graph_io",
-           "graph_util", "graph_util_impl", "importer", "meta_graph", "ops", "random_seed", "sparse_tensor", "tensor_shape",
-           "tensor_util", "test_ops", "test_util"]
+           "graph_util", "graph_util_impl", "importer", "meta_graph", "ops", "random_seed", "sparse_tensor",
+           "tensor_shape", "tensor_util", "test_ops", "test_util", "versions"]
 
 
 def _of(names: str, **more: object) -> Namespace:
@@ -28,8 +29,9 @@ def _write(filename: object, file_content: object) -> None:
         file.write(file_content)
 
 
-constant_op = _of("constant")
-dtypes = Namespace(**{name: getattr(_dtype, name) for name in _dtype.__all__}, bool=tf.bool)
+constant_op = _of("constant", is_constant=lambda tensor: getattr(tensor, "op", tensor).type == "Const")
+dtypes = Namespace(**{name: getattr(_dtype, name) for name in _dtype.__all__}, bool=tf.bool,
+                   QUANTIZED_DTYPES=tf.QUANTIZED_DTYPES)
 errors = errors_impl = tf.errors
 graph_util = graph_util_impl = tf.graph_util
 graph_io = Namespace(write_graph=tf.train.write_graph)
@@ -47,13 +49,16 @@ file_io = Namespace(
 ops = _of("Graph GraphKeys IndexedSlices NoGradient NotDifferentiable Operation RegisterGradient Tensor add_to_collection "
           "add_to_collections colocate_with container control_dependencies convert_to_tensor device get_collection "
           "get_collection_ref get_default_graph get_default_session name_scope op_scope register_tensor_conversion_function "
-          "reset_default_graph")
-random_seed = _of("get_seed set_random_seed")
-sparse_tensor = _of("SparseTensor SparseTensorValue")
+          "reset_default_graph", **_small.GRAPHS)
+versions = _of("COMPILER_VERSION GIT_VERSION GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER GRAPH_DEF_VERSION_MIN_PRODUCER "
+               "VERSION")
+random_seed = _of("get_seed set_random_seed", DEFAULT_GRAPH_SEED=87654321)
+sparse_tensor = _of("SparseTensor SparseTensorValue", convert_to_tensor_or_sparse_tensor=tf.convert_to_tensor_or_sparse_tensor,
+                    is_sparse=lambda x: isinstance(x, (tf.SparseTensor, tf.SparseTensorValue)))
 tensor_shape = _of("Dimension TensorShape", scalar=lambda: tf.TensorShape([]), vector=lambda length: tf.TensorShape([length]),
                    matrix=lambda rows, columns: tf.TensorShape([rows, columns]),
                    unknown_shape=lambda ndims=None: tf.TensorShape(None if ndims is None else [None] * ndims),
-                   as_shape=_as_shape)
+                   as_shape=_as_shape, as_dimension=tf.Dimension)
 tensor_util = _of("make_ndarray make_tensor_proto", constant_value=tf.contrib.util.constant_value,
                   constant_value_as_shape=lambda tensor: _constant_shape(tf.convert_to_tensor(tensor)),
                   MakeNdarray=tf.make_ndarray,

@@ -6,10 +6,13 @@ from typing import Any
 import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
 from workbench.nn import functions as _functions
+from workbench.nn import initializers as _initializers
 from workbench.nn import sparse_maps as _sparse_maps
 from workbench.nn.partitions import PartitionedVariable as _PartitionedVariable
 from workbench.tf1.missing import Namespace
 from workbench.tf1.python import inner as _inner
+from workbench.tf1.python import small as _small
+from workbench.tf1.python.generated import Generated as _Generated
 from workbench.train import testing as _testing
 from workbench.train.input import barriers as _barriers
 from workbench.train.input import staging as _staging
@@ -18,33 +21,43 @@ _ALL = {name: value for name, value in vars(tf).items() if not name.startswith("
 _NETWORKS = {**_ALL, **vars(tf.nn)}
 
 _GENERAL = """array_grad array_ops bitwise_ops check_ops clip_ops confusion_matrix constant_op control_flow_grad
-    control_flow_ops control_flow_util data_flow_grad functional_ops gen_array_ops gen_bitwise_ops gen_control_flow_ops
-    gen_data_flow_ops gen_functional_ops gen_io_ops gen_linalg_ops gen_logging_ops gen_math_ops gen_parsing_ops
-    gen_random_ops gen_resource_variable_ops gen_script_ops gen_sparse_ops gen_state_ops gen_string_ops gradients
-    gradients_impl histogram_ops init_ops io_ops linalg_grad linalg_ops logging_ops math_grad math_ops numerics parsing_ops
-    partitioned_variables random_grad random_ops resource_variable_ops script_ops sdca_ops session_ops sets sets_impl
-    sparse_grad sparse_ops special_math_ops standard_ops state_grad state_ops string_ops template tensor_array_grad
-    tensor_array_ops variable_scope variables weights_broadcast_ops"""
-_OF_NETWORKS = """candidate_sampling_ops ctc_ops embedding_ops gen_candidate_sampling_ops gen_ctc_ops gen_nn_ops nn nn_grad
-    nn_impl nn_ops rnn"""
+    control_flow_ops control_flow_util data_flow_grad functional_ops gradients gradients_impl histogram_ops init_ops io_ops
+    linalg_grad linalg_ops logging_ops math_grad math_ops numerics parsing_ops partitioned_variables random_grad random_ops
+    resource_variable_ops script_ops sdca_ops session_ops sets sets_impl sparse_grad sparse_ops special_math_ops standard_ops
+    state_grad state_ops string_ops template tensor_array_grad tensor_array_ops variable_scope variables
+    weights_broadcast_ops"""
+_GENERATED = """gen_array_ops gen_bitwise_ops gen_control_flow_ops gen_data_flow_ops gen_functional_ops gen_io_ops
+    gen_linalg_ops gen_logging_ops gen_math_ops gen_parsing_ops gen_random_ops gen_resource_variable_ops gen_script_ops
+    gen_sparse_ops gen_state_ops gen_string_ops"""
+_OF_NETWORKS = "candidate_sampling_ops ctc_ops embedding_ops nn nn_grad nn_impl nn_ops"
 
 globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
 variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
-rnn = Namespace(**_NETWORKS, rnn_cell_impl=tf.nn.rnn_cell)
-data_flow_ops = gen_data_flow_ops = Namespace(**_ALL, Barrier=_barriers.Barrier, StagingArea=_staging.StagingArea,
-                                               MapStagingArea=_staging.MapStagingArea)
-functional_ops = gen_functional_ops = Namespace(
-    **_ALL, remote_call=_functions.remote_call, symbolic_gradient=_functions.symbolic_gradient,
-    _symbolic_gradient=_functions.symbolic_gradient)
-sparse_ops = gen_sparse_ops = Namespace(**_ALL, **{
+globals().update(dict.fromkeys(_GENERATED.split(), _Generated(**_ALL)))
+gen_candidate_sampling_ops = gen_ctc_ops = gen_nn_ops = _Generated(**_NETWORKS)
+gen_image_ops = _Generated(**vars(tf.image))
+control_flow_ops = Namespace(**_ALL, smart_cond=tf.contrib.layers.utils.smart_cond, with_dependencies=_small.with_dependencies)
+init_ops = Namespace(**_ALL, **{name: getattr(_initializers, name) for name in (
+    "Constant", "Identity", "Initializer", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal",
+    "VarianceScaling", "Zeros", "identity_initializer")}, _compute_fans=_initializers.fans)
+resource_variable_ops = Namespace(**_ALL, ResourceVariable=tf.Variable,      # every variable here is one
+                                  is_resource_variable=lambda var: isinstance(var, tf.Variable))
+rnn = Namespace(**{**_NETWORKS, **_small.RECURRENT, "rnn_cell_impl": tf.nn.rnn_cell})
+data_flow_ops = Namespace(**_ALL, Barrier=_barriers.Barrier, StagingArea=_staging.StagingArea,
+                          MapStagingArea=_staging.MapStagingArea)
+functional_ops = Namespace(**_ALL, remote_call=_functions.remote_call, symbolic_gradient=_functions.symbolic_gradient,
+                           _symbolic_gradient=_functions.symbolic_gradient)
+sparse_ops = Namespace(**_ALL, **{
     f"{line}{name}": getattr(_sparse_maps, name) for name in _sparse_maps.__all__ for line in ("", "_")})
+gen_data_flow_ops, gen_functional_ops, gen_sparse_ops = (
+    _Generated(**vars(names)) for names in (data_flow_ops, functional_ops, sparse_ops))
 random_ops = Namespace(**_ALL, parameterized_truncated_normal=_ops.parameterized_truncated_normal)
 lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup)})
-image_ops = image_ops_impl = gen_image_ops = tf.image
-metrics = metrics_impl = tf.metrics
+image_ops = image_ops_impl = tf.image
+metrics, metrics_impl = tf.metrics, Namespace(**vars(tf.metrics), **_small.METRICS)
 spectral_ops, spectral_grad, seq2seq = tf.spectral, tf.spectral, tf.contrib.legacy_seq2seq
-rnn_cell = rnn_cell_impl = tf.nn.rnn_cell
+rnn_cell = rnn_cell_impl = Namespace(**{**vars(tf.nn.rnn_cell), **_small.RECURRENT})
 gradient_checker = Namespace(compute_gradient=_testing.compute_gradient,
                              compute_gradient_error=_testing.compute_gradient_error)
 summary_ops = tf.summary

@@ -1,0 +1,127 @@
+"""Names of TensorFlow's inner modules that programs borrow: types of operations as functions, small helpers, the tutorial."""
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+from workbench.tf1.examples.tutorials.mnist import mnist
+
+import workbench.tf1 as tf
+from workbench.tf1.python import util
+from workbench.tf1.python.framework import constant_op, ops, sparse_tensor
+from workbench.tf1.python.ops import control_flow_ops, gen_array_ops, gen_math_ops, gen_nn_ops, init_ops, metrics_impl, rnn
+from workbench.tf1.python.ops import rnn_cell_impl as cells
+
+
+@pytest.fixture(autouse=True)
+def session():
+    with tf.Graph().as_default(), tf.Session() as session:
+        yield session
+
+
+def test_types_of_operations_are_functions_of_the_generated_modules(session):
+    x = tf.constant([[-1.0, 2.0], [3.0, -4.0]])
+    dy = tf.constant([[5.0, 6.0], [7.0, 8.0]])
+    made = [gen_nn_ops._relu_grad(dy, tf.nn.relu(x)), gen_math_ops._tanh_grad(tf.tanh(x), dy), gen_math_ops._sum(x, [0], True),
+            gen_math_ops.mat_mul(x, dy, transpose_b=True, name="product"), gen_array_ops._concat(0, [x, dy])]
+    found = session.run(made)
+    assert found[0].tolist() == [[0, 6], [7, 0]] and found[2].tolist() == [[2, -2]] and made[3].op.name == "product"
+    np.testing.assert_allclose(found[1], (1 - np.tanh([[-1, 2], [3, -4]]) ** 2) * [[5, 6], [7, 8]], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[3], np.array([[-1, 2], [3, -4]]) @ np.array([[5, 6], [7, 8]]).T)
+    assert found[4].tolist() == [[-1, 2], [3, -4], [5, 6], [7, 8]]
+    assert gen_nn_ops.relu is tf.nn.relu
+    with pytest.raises(AttributeError, match="not offered"):
+        gen_nn_ops._no_such_grad()
+
+
+def test_attributes_of_pools_come_by_position_as_guided_backpropagation_gives_them(session):
+    x = np.random.default_rng(0).normal(size=(1, 4, 4, 1)).astype(np.float32)
+    y = tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID")
+    made = gen_nn_ops._max_pool_grad(tf.constant(x), y, tf.ones_like(y), [1, 2, 2, 1], [1, 2, 2, 1], padding="VALID")
+    assert session.run(tf.reduce_sum(made)) == 4 and set(session.run(made).ravel()) == {0, 1}
+
+    @tf.RegisterGradient("OnlyGainsOfUnitsThatWereOn")
+    def _guided(op, grad):
+        return tf.where(grad > 0.0, gen_nn_ops._relu_grad(grad, op.outputs[0]), tf.zeros_like(grad))
+    z = tf.constant([-1.0, 2.0, 3.0])
+    with tf.get_default_graph().gradient_override_map({"Relu": "OnlyGainsOfUnitsThatWereOn"}):
+        loss = tf.reduce_sum(tf.nn.relu(z) * [1.0, 1.0, -1.0])
+    assert session.run(tf.gradients(loss, z)[0]).tolist() == [0, 1, 0]
+
+
+def test_values_wait_for_what_they_depend_on(session):
+    count = tf.Variable(0)
+    with tf.control_dependencies([tf.global_variables_initializer()]):
+        value = control_flow_ops.with_dependencies([count.assign_add(1)], tf.constant(7.0), name="after")
+    rows = control_flow_ops.with_dependencies([count.assign_add(1)], tf.IndexedSlices(tf.ones([1, 2]), tf.constant([3])))
+    session.run(count.initializer)
+    assert value.op.name == "after" and session.run(value) == 7 and session.run(count) == 1
+    assert session.run(rows.values).tolist() == [[1, 1]] and session.run(count) == 2
+
+
+def test_names_and_tensors_of_graphs():
+    assert ops.strip_name_scope("^a/b/c", "a/b") == "^c" and ops.strip_name_scope("loc:@a/b", "a") == "loc:@b"
+    assert ops.prepend_name_scope("^c", "a") == "^a/c" and ops.prepend_name_scope("c", None) == "c"
+    assert [t.op.name for t in ops.convert_n_to_tensor([1, 2.0], name="x")] == ["x_0", "x_1"]
+    assert ops.internal_convert_to_tensor(1, preferred_dtype=tf.float32).dtype == tf.float32
+    assert ops.convert_n_to_tensor_or_indexed_slices([None])[0] is None
+    assert constant_op.is_constant(tf.constant(1)) and not constant_op.is_constant(tf.zeros([2]) + 1)
+    assert sparse_tensor.is_sparse(tf.SparseTensor([[0]], [1], [1])) and not sparse_tensor.is_sparse(tf.constant(1))
+    assert isinstance(init_ops.Zeros(), init_ops.Initializer) and init_ops._compute_fans([3, 3, 2, 5]) == (18, 45)
+
+
+def test_helpers_of_recurrent_cells(session):
+    cell = tf.nn.rnn_cell.GRUCell(3)
+    assert cells._like_rnncell(cell) and not cells._like_rnncell(len)
+    with pytest.raises(TypeError, match="The argument 'cell'"):
+        cells.assert_like_rnncell("cell", 3)
+    assert rnn._concat(2, [3, 4], static=True) == [2, 3, 4]
+    assert session.run(cells._concat(tf.constant(2), [3])).tolist() == [2, 3]
+    state = cells._zero_state_tensors((3, tf.TensorShape([2, 1])), tf.constant(5), tf.float32)
+    assert [x.shape for x in session.run(state)] == [(5, 3), (5, 2, 1)]
+    x = tf.zeros([2, 7, 3])
+    assert rnn._transpose_batch_time(x).shape == [7, 2, 3] and rnn._best_effort_input_batch_size([x]) == 7
+    assert rnn._infer_state_dtype(None, (x, x)) == tf.float32
+    with pytest.raises(ValueError, match="dtype"):
+        rnn._infer_state_dtype(None, (x, tf.constant(1)))
+
+
+def test_metrics_of_programs_count_confusions(session):
+    matrix, update = metrics_impl._streaming_confusion_matrix([0, 1, 1], tf.constant([0, 1, 0]), 2)
+    session.run(tf.local_variables_initializer())
+    session.run(update)
+    session.run(update)
+    assert session.run(matrix).tolist() == [[2, 0], [2, 2]]
+    assert session.run(metrics_impl._safe_div([1.0, 2.0], [0.0, 4.0], "share")).tolist() == [0, 0.5]
+    assert metrics_impl.metric_variable([2], tf.float32, name="seen") in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)
+
+
+def test_what_decorates_functions_and_modules():
+    def known(a, b=1, *c, **d):
+        return a
+    assert util.tf_inspect.getargspec(known) == (["a", "b"], "c", "d", (1,)) and util.tf_inspect.isfunction(known)
+    assert util.tf_export.tf_export("nn.known")(known) is known and util.all_util.remove_undocumented(__name__, []) is None
+    assert "getcwd" in util.all_util.make_all("os")
+    wrapped = util.tf_decorator.make_decorator(known, lambda *a: 2)
+    assert wrapped.__name__ == "known" and util.tf_decorator.unwrap(wrapped)[1] is known
+    with pytest.raises(TypeError, match="only takes keyword args"):
+        util.keyword_args.keyword_args_only(known)(1)
+    names: dict[str, types.ModuleType] = {}
+    lazy = util.lazy_loader.LazyLoader("values", names, "colorsys")
+    assert not names and lazy.rgb_to_hsv(0, 0, 0) == (0, 0, 0) and names["values"].__name__ == "colorsys"
+
+
+def test_the_model_of_the_tutorial_learns(session):
+    images = np.random.default_rng(1).normal(size=(4, mnist.IMAGE_PIXELS)).astype(np.float32)
+    labels = tf.constant([0, 1, 2, 3])
+    logits = mnist.inference(tf.constant(images), 8, 4)
+    loss = mnist.loss(logits, labels)
+    step, right = mnist.training(loss, 0.1), mnist.evaluation(logits, labels)
+    session.run(tf.global_variables_initializer())
+    before = session.run(loss)
+    for _ in range(5):
+        session.run(step)
+    assert session.run(loss) < before and 0 <= session.run(right) <= 4
+    assert [v.op.name for v in tf.trainable_variables()][:2] == ["hidden1/weights", "hidden1/biases"]
+    assert len(tf.get_collection(tf.GraphKeys.SUMMARIES)) == 1

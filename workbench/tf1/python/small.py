@@ -1,0 +1,168 @@
+"""Small functions of TensorFlow's inner modules that programs borrow: of graphs, recurrent cells, decoders and metrics."""
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import workbench.tf1 as tf
+from workbench.nn import nest
+
+__all__ = ["DECODERS", "GRAPHS", "METRICS", "RECURRENT", "with_dependencies"]
+
+
+# graphs
+
+def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str | None = None) -> Any:
+    """`output_tensor` (or IndexedSlices), computed after `dependencies`."""
+    with tf.name_scope(name, "control_dependency", [*dependencies, output_tensor]) as scope, tf.control_dependencies(
+            dependencies):
+        if isinstance(output_tensor, tf.IndexedSlices):
+            return tf.IndexedSlices(tf.identity(output_tensor.values), output_tensor.indices, output_tensor.dense_shape)
+        return tf.identity(output_tensor, name=scope)
+
+
+def _converted(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False, preferred_dtype: Any = None,
+               ctx: Any = None) -> Any:
+    """convert_to_tensor, with the arguments that only TensorFlow's own code gives."""
+    del as_ref, ctx      # there are no references here, and graphs alone
+    return tf.convert_to_tensor(value, dtype, name, preferred_dtype)
+
+
+def _all_converted(values: Sequence[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> list[Any]:
+    """Each of `values` as a tensor, called `name_0`, `name_1`, …"""
+    return [_converted(value, dtype, None if name is None else f"{name}_{place}", preferred_dtype=preferred_dtype)
+            for place, value in enumerate(values)]
+
+
+def _all_converted_or_slices(values: Sequence[Any], dtype: Any = None, name: str | None = None) -> list[Any]:
+    """Each of `values` as a tensor, or as it is where it is IndexedSlices or None."""
+    return [value if value is None else tf.convert_to_tensor_or_indexed_slices(
+        value, dtype, None if name is None else f"{name}_{place}") for place, value in enumerate(values)]
+
+
+def _without_scope(name: str, export_scope: str | None) -> str:
+    """`name` of a node, of an input ("^name") or of a colocation ("loc:@name") without the scope before it."""
+    return re.sub(rf"(^|[\^]|loc:@){re.escape(export_scope)}/", r"\1", name, count=1) if export_scope else name
+
+
+def _within_scope(name: str, import_scope: str | None) -> str:
+    """`name` of a node, of an input or of a colocation below a scope."""
+    return re.sub(r"^(\^|loc:@)?", lambda found: f"{found.group()}{import_scope}/", name, count=1) if import_scope else name
+
+
+GRAPHS = {"internal_convert_to_tensor": _converted, "convert_n_to_tensor": _all_converted,
+          "internal_convert_n_to_tensor": _all_converted, "convert_n_to_tensor_or_indexed_slices": _all_converted_or_slices,
+          "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,
+          "strip_name_scope": _without_scope, "prepend_name_scope": _within_scope}
+"""Name in `framework.ops` -> function."""
+
+
+# recurrent cells
+
+def _like_a_cell(cell: Any) -> bool:
+    """Has it what a cell has, of whatever class it is?"""
+    return callable(cell) and hasattr(cell, "output_size") and hasattr(cell, "state_size") and (
+        hasattr(cell, "zero_state") or getattr(cell, "call", None) is not None)
+
+
+def _assert_like_a_cell(cell_name: str, cell: Any) -> None:
+    """TypeError for what is no cell."""
+    if not _like_a_cell(cell):
+        raise TypeError(f"The argument {cell_name!r} ({cell}) is not an RNNCell: it needs output_size, state_size, zero_state "
+                        "and a call")
+
+
+def _joined(prefix: Any, suffix: Any, static: bool = False) -> Any:
+    """A shape, or with `static` a list of lengths, of a batch's length and the lengths behind it; tensors may be among them."""
+    parts = [part if isinstance(part, tf.Tensor) else tf.TensorShape(part).as_list() if not isinstance(
+        part, (int, np.integer)) else [int(part)] for part in (prefix, suffix)]
+    if not any(isinstance(part, tf.Tensor) for part in parts):
+        known = [length for part in parts for length in part]
+        if static or None not in known:
+            return known if static else tf.constant(known, tf.int32)
+    lengths = [tf.expand_dims(part, 0) if isinstance(part, tf.Tensor) and part.shape.ndims == 0 else part for part in parts]
+    return tf.concat(lengths, 0)
+
+
+def _zeros(state_size: Any, batch_size: Any, dtype: Any) -> Any:
+    """Zeros [batch, size] for each part of a state."""
+    return nest.map_structure(lambda size: tf.zeros(_joined(batch_size, size), dtype), state_size)
+
+
+def _swapped(x: Any) -> Any:
+    """The first two axes change places; a tensor of rank 1 or 0 stays."""
+    x = tf.convert_to_tensor(x)
+    if x.shape.ndims is not None and x.shape.ndims < 2:
+        return x
+    return tf.transpose(x, tf.concat([[1, 0], tf.range(2, tf.rank(x))], 0))
+
+
+def _batch_of(flat_input: Sequence[Any]) -> Any:
+    """The length of the batch of inputs [time, batch, ...]: a number where one of them tells."""
+    known = [x.shape.as_list()[1] for x in flat_input if x.shape.ndims is not None and x.shape.ndims > 1]
+    return next((length for length in known if length is not None), None) or tf.shape(flat_input[0])[1]
+
+
+def _dtype_of_state(explicit_dtype: Any, state: Any) -> Any:
+    """The dtype asked for, or that of all parts of a state. ValueError where they differ or there are none."""
+    if explicit_dtype is not None:
+        return explicit_dtype
+    kinds = {x.dtype for x in nest.flatten(state)}
+    if len(kinds) != 1:
+        raise ValueError(f"State has tensors of {sorted(kind.name for kind in kinds) or 'no'} dtype; give the dtype")
+    return kinds.pop()
+
+
+RECURRENT = {"_like_rnncell": _like_a_cell, "assert_like_rnncell": _assert_like_a_cell, "_concat": _joined,
+             "_zero_state_tensors": _zeros, "_transpose_batch_time": _swapped, "_best_effort_input_batch_size": _batch_of,
+             "_infer_state_dtype": _dtype_of_state, "_WEIGHTS_VARIABLE_NAME": "kernel", "_BIAS_VARIABLE_NAME": "bias",
+             "_LayerRNNCell": tf.nn.rnn_cell.RNNCell, "LayerRNNCell": tf.nn.rnn_cell.RNNCell}
+"""Name in `ops.rnn` or `ops.rnn_cell_impl` -> thing."""
+
+
+# decoders
+
+def _zero_outputs(size: Any, dtype: Any, batch_size: Any) -> Any:
+    """Zeros [batch, size] for each part of what a decoder gives."""
+    return nest.map_structure(lambda one, kind: tf.zeros(_joined(batch_size, one), kind), size, dtype, check_types=False)
+
+
+DECODERS = {"_transpose_batch_time": _swapped, "_create_zero_outputs": _zero_outputs, "_concat": _joined}
+"""Name in `contrib.seq2seq.python.ops.decoder` -> function."""
+
+
+# metrics
+
+def _metric_variable(shape: Any, dtype: Any, validate_shape: bool = True, name: str | None = None) -> Any:
+    """Zeros in a variable of the collections LOCAL_VARIABLES and METRIC_VARIABLES."""
+    return tf.Variable(tf.zeros(shape, dtype), trainable=False, validate_shape=validate_shape, name=name,
+                       collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES])
+
+
+def _local(name: str, shape: Any, collections: Any = None, validate_shape: bool = True, dtype: Any = tf.float32) -> Any:
+    """Zeros in a variable of the collection LOCAL_VARIABLES and of `collections`."""
+    return tf.Variable(tf.zeros(shape, dtype), trainable=False, validate_shape=validate_shape, name=name,
+                       collections=[*(collections or []), tf.GraphKeys.LOCAL_VARIABLES])
+
+
+def _quotient(numerator: Any, denominator: Any, name: str | None = None) -> Any:
+    """numerator / denominator, 0 where the denominator is not above 0."""
+    above = tf.greater(denominator, 0)
+    safe = tf.where(above, denominator, tf.ones_like(denominator))
+    return tf.where(above, tf.truediv(numerator, safe), tf.zeros_like(numerator), name=name)
+
+
+def _confusions(labels: Any, predictions: Any, num_classes: Any, weights: Any = None) -> tuple[Any, Any]:
+    """(matrix [classes, classes] of all batches, operation that adds one): labels by rows, predictions by columns."""
+    total = _metric_variable([num_classes, num_classes], tf.float64, name="total_confusion_matrix")
+    flat = [None if x is None else tf.reshape(x, [-1]) for x in (labels, predictions, weights)]
+    batch = tf.confusion_matrix(tf.to_int64(flat[0]), tf.to_int64(flat[1]), num_classes, dtype=tf.float64, weights=flat[2])
+    return total, tf.assign_add(total, batch)
+
+
+METRICS = {"metric_variable": _metric_variable, "_create_local": _local, "_safe_div": _quotient,
+           "_local_variable": tf.contrib.framework.local_variable, "_streaming_confusion_matrix": _confusions}
+"""Name in `ops.metrics_impl` -> function."""
