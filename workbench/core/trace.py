@@ -18,16 +18,11 @@ __all__ = ["STATES", "GraphRecord", "Journal", "KnobRecord", "NodeRecord", "Poin
 KINDS = ("step", "segment", "op", "loop", "send", "recv", "wait", "queue", "rewrite", "compile", "checkpoint")
 STATES = ("empty", "ready", "building", "rewriting", "compiling", "running", "paused", "waiting", "recovering",
           "finished", "stopped", "failed")
-
 _STRINGS = 200           # bytes that a span takes besides its texts
 _IDLE = 1.0              # seconds after a session's newest step from which it is said to be ready, not running
-
+Row = tuple[Any, ...]    # a span as a journal keeps it: its fields in order
 Teller = Callable[[], tuple[str, str]]
 """Says ("running" or "waiting", in what or for what); ("running", "") where it knows no more."""
-
-
-Row = tuple[Any, ...]
-"""A span as a journal keeps it: its fields in order."""
 
 
 def run_of(executable: str) -> str:
@@ -183,12 +178,7 @@ class StatusRecord:
 _SAID = ("what", "part", "parts", "task", "cause", "fix")      # of a state; gone with it unless said again
 
 
-def _stage_bytes(record: GraphRecord) -> int:
-    return record.nbytes or sum(map(node_bytes, record.nodes))
-
-
 _NAME, _MESSAGE, _DETAIL = map(Span._fields.index, ("name", "message", "detail"))
-_span = partial(tuple.__new__, Span)
 
 
 def _span_bytes(row: Sequence[Any]) -> int:
@@ -197,7 +187,7 @@ def _span_bytes(row: Sequence[Any]) -> int:
 
 def spans_of(rows: Iterable[Row]) -> list[Span]:
     """The spans that a journal keeps as `rows`."""
-    return list(map(_span, rows))
+    return list(map(partial(tuple.__new__, Span), rows))
 
 
 class Journal:
@@ -213,7 +203,8 @@ class Journal:
         self._lock = threading.RLock()
         size = capacity or settings.trace_capacity
         self._spans, self._points = Rows(size, settings.trace_bytes, _span_bytes), Ring(size)
-        self._states, self._tasks, self._graphs = Ring(1000), Ring(1000), Stages(_stage_bytes)
+        self._states, self._tasks = Ring(1000), Ring(1000)
+        self._graphs = Stages(lambda record: record.nbytes or sum(map(node_bytes, record.nodes)))
         self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
         self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in
