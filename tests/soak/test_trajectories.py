@@ -50,10 +50,11 @@ def test_two_hundred_steps_agree_with_the_reference_kernels(name: str) -> None:
     for session in (wb.Session(), wb.Session(disabled_passes=EVERY, kernels=KernelOptions(libraries=()))):
         with session:
             session.run(wb.global_variables_initializer())
+            first = session.run(variables)
             losses = [session.run([loss, step], feed)[0] for _ in range(STEPS)]
-            runs.append((losses, session.run(variables)))
+            runs.append((losses, [now - before for now, before in zip(session.run(variables), first)]))
     (losses, found), (others, wanted) = runs
     assert losses[-1] < losses[0]
     np.testing.assert_allclose(losses, others, rtol=1e-3, atol=1e-3 * others[0])      # it falls to a hundredth of the first
     for variable, one, other in zip(variables, found, wanted):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3 * float(np.abs(other).max()), err_msg=variable.name)
+        np.testing.assert_allclose(one, other, rtol=0, atol=0.05 * float(np.abs(other).max()), err_msg=variable.name)
