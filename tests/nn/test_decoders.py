@@ -205,7 +205,7 @@ def test_nested_structures():
     assert nest.map_structure(lambda a, b: a + b, value, value) == {"b": [2, (4, 6)], "a": 8}
     with pytest.raises(ValueError, match=r"had 4 elements, but flat_sequence had 1 elements"):
         nest.pack_sequence_as(value, [1])
-    with pytest.raises(ValueError, match="don't have the same nested structure"):
+    with pytest.raises(ValueError, match="don't have the same number of elements"):
         nest.map_structure(max, [1, 2], [1])
     with pytest.raises(TypeError, match="don't have the same sequence type"):
         nest.assert_same_structure([1], (1,))

@@ -1,6 +1,8 @@
 """`tensorflow.python.framework`: ops, dtypes, shapes, errors, functions, constants, tests."""
 from __future__ import annotations
 
+from typing import Any
+
 import workbench.tf1 as tf
 from workbench.core.graph import dtype as _dtype
 from workbench.core.graph.build import constant_shape as _constant_shape
@@ -24,12 +26,17 @@ def _read(filename: object, binary_mode: bool) -> object:
         return file.read()
 
 
+def _is_constant(tensor_or_op: Any) -> bool:
+    op = getattr(tensor_or_op, "op", tensor_or_op)
+    return bool(op.type == "Const")
+
+
 def _write(filename: object, file_content: object) -> None:
     with tf.gfile.GFile(filename, "w") as file:
         file.write(file_content)
 
 
-constant_op = _of("constant", is_constant=lambda tensor: getattr(tensor, "op", tensor).type == "Const")
+constant_op = _of("constant", is_constant=_is_constant)
 dtypes = Namespace(**{name: getattr(_dtype, name) for name in _dtype.__all__}, bool=tf.bool,
                    QUANTIZED_DTYPES=tf.QUANTIZED_DTYPES)
 errors = errors_impl = tf.errors
