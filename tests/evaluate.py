@@ -1,12 +1,16 @@
 """Evaluates a graph node by node with the reference kernels: the meaning that every engine is compared with."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from workbench import errors
+from workbench.core.graph.fitting import ruled
 from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.shape import Shape
 from workbench.core.state.container import Container, Context
 
 
@@ -35,6 +39,9 @@ def _ordered(roots: Sequence[Operation], known: Mapping[Tensor, Any]) -> list[Op
 
 def _run(op: Operation, inputs: list[Any], state: Container) -> list[np.ndarray[Any, Any]]:
     first = [Context(state, node=op.name)] if op.definition.context else []
-    result = op.definition.reference(*first, *inputs, **op.attrs)
+    result = ruled(op, functools.partial(op.definition.reference, *first))(*inputs, **op.attrs)
     outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    for tensor, value in zip(op.outputs, outputs):
+        if isinstance(value, np.ndarray) and not tensor.shape.compatible(Shape(value.shape)):
+            raise errors.ShapeError(f"{op.kind}: {tensor} has shape {value.shape}; correct its shape")
     return [np.asarray(value) for value in outputs]

@@ -189,7 +189,7 @@ def test_an_element_of_another_shape_than_its_queue_declares_is_refused(monkeypa
         session.run(put, {x: np.ones(2)})
         with pytest.raises(errors.ShapeError) as error:
             session.run(y)
-    assert str(error.value).startswith("queue_dequeue: its kernel gave shape [2] but the output is declared [3]; ")
+    assert str(error.value).startswith("queue_dequeue: the output has shape [2] but was said to have [3]; correct")
 
 
 def test_constants_and_handles_of_lone_operations_are_found_without_their_names():

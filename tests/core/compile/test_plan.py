@@ -75,8 +75,8 @@ def test_the_operation_whose_line_raised_is_found(traced):
         instance.run(np.ones((2, 3), np.float32))
     assert plan.locate(error.tb).name == "product"
     shown = run_error(plan, error.value)
-    assert type(shown) is errors.InvalidArgumentError and shown.__cause__ is error.value
-    assert "\n  operation: 'product'\n  inputs: exp:0 float32[unknown], exp:0 float32[unknown]\n  built at: " in str(shown)
+    assert type(shown) is errors.ShapeError and shown.__cause__ is error.value
+    assert "\n  operation: 'product'\n  inputs: exp:0 float32[2,3], exp:0 float32[2,3]\n  built at: " in str(shown)
 
 
 def test_a_traced_step_has_a_span_per_operation():

@@ -12,7 +12,7 @@ from workbench import errors
 from workbench.core.compile import ownership
 from workbench.core.compile.values import Buffer, Handle, Home, Local, Value, pack
 from workbench.core.graph.dtype import variant
-from workbench.core.graph.fitting import fit, fit_all, guarded
+from workbench.core.graph.fitting import fit, fit_all, guarded, ruled
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.kernels.choice import Choice
 
@@ -141,7 +141,8 @@ class UfuncCall(Instruction):
 
     def bind(self, home: Home) -> Any:
         ufunc = self.op.definition.ufunc
-        return _WITH_OUT.get(ufunc, ufunc)
+        assert ufunc is not None
+        return ruled(self.op, _WITH_OUT.get(ufunc, ufunc))
 
     @property
     def inplace(self) -> list[tuple[int, int]]:
@@ -185,7 +186,7 @@ class Reference(Instruction):
 
     def bind(self, home: Home) -> Any:
         d, attrs = self.op.definition, self.op.attrs
-        kernel = guarded(d.reference)
+        kernel = ruled(self.op, guarded(d.reference))
         return home.once(self.op, functools.partial(kernel, **attrs) if attrs else kernel)
 
 
@@ -235,7 +236,8 @@ class DeviceCall(Reference):
                                             f"{', '.join(d.name for d in op.dtypes)}; register one with "
                                             f".kernel({home.device.type.lower()!r}), or place it elsewhere")
         context = [home.stepping(op)] if op.definition.context else []
-        return home.once(op, functools.partial(home.device.issue, functools.partial(kernel, *context, **op.attrs)))
+        run = functools.partial(home.device.issue, functools.partial(kernel, *context, **op.attrs))
+        return home.once(op, ruled(op, run))
 
     @property
     def contextual(self) -> bool:      # type: ignore[override]

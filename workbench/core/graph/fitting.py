@@ -1,4 +1,4 @@
-"""What kernels written in Python get and give: inputs they cannot write, results as the operation declares them or an error."""
+"""What kernels written in Python get and give: inputs that the rules allow and they cannot write, results as declared."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,9 @@ from workbench.core.graph.dtype import DType, bare
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.opdef import from_outside
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.signature import parse
 
-__all__ = ["agreeing", "fit", "fit_all", "fit_one", "guarded"]
+__all__ = ["agreeing", "fit", "fit_all", "fit_one", "guarded", "ruled"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +34,7 @@ def fit(tensor: Tensor) -> Callable[[Any], Any]:
                 value.shape == shape if shape is not None else _compatible(declared, value.shape)):
             flags = value.flags
             return value if flags.c_contiguous and flags.aligned else value.copy()
-        return agreeing(op.kind, value, tensor.dtype, declared, number)
+        return agreeing(op.kind, value, tensor.dtype, declared, number, from_outside(op.definition.reference))
 
     def check_text(value: Any) -> Any:
         found = check(value)
@@ -71,10 +72,11 @@ def _compatible(declared: Shape, shape: tuple[int, ...]) -> bool:
         d is None or d == n for d, n in zip(dims, shape)))
 
 
-def agreeing(kind: str, value: Any, dtype: DType, shape: Shape, number: int | None = None) -> Array:
+def agreeing(kind: str, value: Any, dtype: DType, shape: Shape, number: int | None = None, foreign: bool = True) -> Array:
     """`value`, which the kernel of a `kind` gave for its output `number` (None: its only one), as an array in C order.
 
-    Numbers and subclasses become one; DtypeError and ShapeError where it is not what is declared.
+    Numbers and subclasses become one; DtypeError and ShapeError where it is not what is declared: by the kernel's author
+    where that one is `foreign`, else by the program.
     """
     if number is None and isinstance(value, (tuple, list)) and len(value) == 1 and isinstance(value[0], np.ndarray):
         value = value[0]      # a kernel that lists its outputs, of which there is one
@@ -84,8 +86,11 @@ def agreeing(kind: str, value: Any, dtype: DType, shape: Shape, number: int | No
         raise errors.DtypeError(f"{kind}: its kernel gave {found.dtype} but {_which(number)} is declared {dtype.name}; return "
                                 f"an array of {dtype.name}, or correct types= of the operation")
     if not _compatible(shape, found.shape):
-        raise errors.ShapeError(f"{kind}: its kernel gave shape {list(found.shape)} but {_which(number)} is declared "
-                                f"{shape}; return that shape, or correct the signature of the operation")
+        if foreign:
+            raise errors.ShapeError(f"{kind}: its kernel gave shape {list(found.shape)} but {_which(number)} is declared "
+                                    f"{shape}; return that shape, or correct the signature of the operation")
+        raise errors.ShapeError(f"{kind}: {_which(number)} has shape {list(found.shape)} but was said to have {shape}; correct "
+                                "what set_shape or ensure_shape says of it, or the values that reach it")
     return found if found.flags.c_contiguous and found.flags.aligned else found.copy()
 
 
@@ -113,3 +118,30 @@ def _read_only(value: Any) -> Any:
     view = value.view()
     view.flags.writeable = False
     return view
+
+
+_SHAPES = 256       # combinations of shapes that an operation remembers as allowed
+
+
+def ruled(op: Operation, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """`kernel`, called for shapes that the rules of `op` allow: where the plan leaves shapes open, the step's are asked.
+
+    Raises what the rules would have raised when the graph was built. What works on the state of a task (`context`) compares
+    shapes with those of the state itself.
+    """
+    open_ = [i for i, t in enumerate(op.inputs) if not t.shape.known and t.dtype.kind != "object"]
+    terms = parse(op.definition.text(op.attrs))[0]
+    if not open_ or op.definition.context or (op.definition.shape is None and all(term.dims is None for term in terms)):
+        return kernel
+    allowed: set[tuple[Any, ...]] = set()
+
+    def call(*values: Any, **attributes: Any) -> Any:
+        shapes = tuple([values[i].shape for i in open_])
+        if shapes not in allowed:
+            found = dict(zip(open_, shapes))
+            op.graph.infer(op, [Tensor(t.op, t.index, t.dtype, Shape(found.get(i, t.shape))) for i, t in enumerate(op.inputs)])
+            if len(allowed) >= _SHAPES:
+                allowed.clear()
+            allowed.add(shapes)
+        return kernel(*values, **attributes)
+    return call

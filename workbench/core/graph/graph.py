@@ -245,19 +245,20 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
                                               "in one graph (with graph.as_default())")
         return tensor
 
-    def infer(self, op: Operation) -> tuple[Tensor, ...]:
-        """Outputs of `op` as the rules of its definition make them from its inputs; the errors of these rules."""
-        definition = op.definition
+    def infer(self, op: Operation, inputs: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
+        """Outputs of `op` as the rules of its definition make them from its inputs, or from `inputs` in their place; the
+        errors of these rules."""
+        definition, inputs = op.definition, op.inputs if inputs is None else inputs
         try:
-            shapes = infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
+            shapes = infer_shapes(definition, [t.shape for t in inputs], op.attrs)
             if definition.shape is not None:
-                shapes = definition.shape(op.inputs, op.attrs)
+                shapes = definition.shape(inputs, op.attrs)
                 if not isinstance(shapes, (list, tuple)):
                     raise errors.InvalidArgumentError(f"{op.kind}: its rule of shapes gave a {type(shapes).__name__}; return a "
                                                       "list with a shape for each output")
-            dtypes = infer_dtypes(definition, [t.dtype for t in op.inputs], op.attrs, len(shapes))
+            dtypes = infer_dtypes(definition, [t.dtype for t in inputs], op.attrs, len(shapes))
         except errors.Error as error:
-            raise type(error)(explain(op, error.message)) from None
+            raise type(error)(explain(op, error.message, inputs)) from None
         return tuple(Tensor(op, i, d, as_shape(s)) for i, (d, s) in enumerate(zip(dtypes, shapes)))
 
     def _controls(self, extra: Sequence[Operation]) -> tuple[Operation, ...]:
@@ -276,12 +277,12 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             full = name if not name or name.endswith("/") else self.unique_name(checked(name, bool(self.scope))) + "/"
         return Scope(self._scopes, "name", full or "", full or "")
 
-    def control_dependencies(self, inputs: Sequence[Any] | None) -> Scope:
-        """Operations below start after `inputs` finished; None clears."""
-        if inputs is None:
+    def control_dependencies(self, control_inputs: Sequence[Any] | None) -> Scope:
+        """Operations below start after `control_inputs` finished; None clears."""
+        if control_inputs is None:
             return Scope(self._scopes, "controls", ())
         found = []
-        for element in inputs:
+        for element in control_inputs:
             item = _stood_for(element)
             item = self._element(item, "control_dependencies") if isinstance(item, (str, bytes)) else (
                 item.values if hasattr(item, "__graph_parts__") else item)

@@ -20,10 +20,10 @@ def caller() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def explain(op: Any, message: str) -> str:
-    """An error's message with the operation's name, its inputs and where it was built."""
-    inputs = ", ".join(f"{t.name} {t.dtype.name}{t.shape}" for t in op.inputs) or "none"
-    return f"{message}\n  operation: {op.name!r}\n  inputs: {inputs}\n  built at: {op.source}"
+def explain(op: Any, message: str, inputs: Any = None) -> str:
+    """An error's message with the operation's name, its inputs (or what stands for them) and where it was built."""
+    given = ", ".join(f"{t.name} {t.dtype.name}{t.shape}" for t in (op.inputs if inputs is None else inputs)) or "none"
+    return f"{message}\n  operation: {op.name!r}\n  inputs: {given}\n  built at: {op.source}"
 
 
 def explained_operation(message: str) -> str:

@@ -30,7 +30,7 @@ def scalar_mul(scalar, x):
     factor = convert(scalar, None if hasattr(scalar, "op") else x.dtype)
     if factor.shape.rank not in (None, 0):
         raise errors.ShapeError(f"scalar_mul: scalar has shape {factor.shape}; use multiply")
-    return ops.multiply(factor, x)
+    return ops.multiply(factor if factor.shape.known else ops.ensure_shape(factor, []), x)
 
 
 @composed
@@ -94,9 +94,9 @@ def div_no_nan(x, y, name=None):
 
 @composed
 def ensure_shape(x, shape, name=None):
-    """`x` whose static shape is also `shape`; ShapeError where the two contradict."""
+    """`x` whose static shape is also `shape`; ShapeError where the two contradict, now or in the step."""
     x = ops.identity(x, name=name)
-    x.set_shape(as_shape(shape))
+    x.shape = x.shape.merge(as_shape(shape), "ensure_shape")
     return x
 
 
