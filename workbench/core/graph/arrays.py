@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["accumulated", "add_rows", "check_labels", "check_rows", "inside", "multiplied", "reduced", "strided_key",
+__all__ = ["accumulated", "add_rows", "check_labels", "check_rows", "inside", "lengths", "multiplied", "reduced", "strided_key",
            "wide"]
 
 Array = np.ndarray[Any, Any]
@@ -74,6 +74,14 @@ def check_rows(where: str, indices: Array, size: int, what: str = "the axis has 
     place = f"[{','.join(map(str, at))}]" if at else ""
     raise errors.InvalidArgumentError(f"{where}: indices{place} = {indices[at]} is not in [0, {size}), since "
                                       f"{what.format(size)}; use 0 … {size - 1}")
+
+
+def lengths(where: str, vector: Any) -> tuple[int, ...]:
+    """The numbers of a vector as lengths of axes; InvalidArgumentError where one is below 0."""
+    found = tuple(int(n) for n in np.asarray(vector).reshape(-1))
+    if min(found, default=0) < 0:
+        raise errors.InvalidArgumentError(f"{where}: a shape is {list(found)} but no axis has a length below 0; use 0 or more")
+    return found
 
 
 def add_rows(out: Array, places: Any, rows: Array) -> None:

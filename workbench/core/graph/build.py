@@ -168,7 +168,7 @@ def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name
     graph = get_default_graph()
     above = name or graph.language.title(definition.name) if graph.language.below else ""
     node = graph.create(definition, _convert_inputs(definition, values, attrs, above), attrs, name)
-    if not node.outputs:
+    if not node.outputs and not _returns_list(definition, node):
         return node
     if definition.results is not None:
         return definition.results(*node.outputs)
@@ -311,6 +311,8 @@ def _part_of_shape(op: Operation) -> np.ndarray[Any, Any] | None:
 def constant_shape(tensor: Tensor) -> Shape:
     """The shape that an integer vector describes, with None where an element is unknown."""
     value = constant_value(tensor)
+    if value is not None and value.ndim > 1:
+        raise errors.ShapeError(f"shape: {value.tolist()} has rank {value.ndim}; a shape is a vector: pass a list of lengths")
     if value is not None:
         return Shape(None if d < 0 else d for d in np.atleast_1d(value).tolist())
     op = tensor.op

@@ -8,7 +8,7 @@ from workbench import errors
 from workbench.core.graph.dimension import Length, dimension
 from workbench.core.graph.language import spoken
 
-__all__ = ["Shape", "as_shape", "broadcast"]
+__all__ = ["Shape", "as_shape", "broadcast", "place"]
 
 Dim = int | None
 
@@ -25,6 +25,8 @@ class Shape:
     def __init__(self, dims: Any = None) -> None:
         if hasattr(dims, "unknown_rank"):      # a protocol buffer
             dims = None if dims.unknown_rank else [d.size for d in dims.dim]
+        if isinstance(dims, int) and not isinstance(dims, bool):
+            dims = [dims]
         self.sizes: tuple[Dim, ...] | None = None if dims is None else tuple(_dim(d) for d in dims)
 
     @property
@@ -210,6 +212,13 @@ def as_shape(value: Any) -> Shape:
     if isinstance(value, int) or not hasattr(value, "__iter__"):
         return Shape([value])
     return Shape(value)
+
+
+def place(axis: int, rank: int, where: str) -> int:
+    """`axis` counted from the front; ShapeError when the rank has no such axis."""
+    if not -rank <= axis < rank:
+        raise errors.ShapeError(f"{where}: axis {axis} is outside rank {rank}; use {-rank} … {rank - 1}")
+    return axis % rank
 
 
 def broadcast(shapes: Iterable[Shape], where: str = "broadcast") -> Shape:

@@ -4,18 +4,11 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import lengths
 from workbench.core.graph.build import constant_shape, constant_value, convert, front, ops, returns_list
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import composed, op
-from workbench.core.graph.shape import Shape
-
-
-def _axis(axis, rank, where):
-    """`axis` counted from the front; ShapeError when the rank has no such axis."""
-    if not -rank <= axis < rank:
-        raise errors.ShapeError(f"{where}: axis {axis} is outside rank {rank}; use {-rank} … {rank - 1}")
-    return axis % rank
-
+from workbench.core.graph.shape import Shape, place
 
 # the shape itself
 
@@ -85,7 +78,9 @@ def _expanded(inputs, attrs):
         return [Shape(None)]
     axes = given if isinstance(given, tuple) else (given,)
     total = len(dims) + len(axes)
-    places = {_axis(a, total, "expand_dims") for a in axes}
+    places = {place(a, total, "expand_dims") for a in axes}
+    if len(places) < len(axes):
+        raise errors.InvalidArgumentError(f"expand_dims: axis {list(axes)} names an axis twice; name each once")
     rest = iter(dims)
     return [Shape(1 if i in places else next(rest) for i in range(total))]
 
@@ -118,11 +113,12 @@ def _squeezed(inputs, attrs):
         return [Shape(None)]
     if given in (None, ()):
         return [Shape(d for d in dims if d != 1)]
-    axes = {_axis(a, len(dims), "squeeze") for a in (given if isinstance(given, tuple) else (given,))}
+    axes = {place(a, len(dims), "squeeze") for a in (given if isinstance(given, tuple) else (given,))}
     for a in axes:
         if dims[a] not in (1, None):
             raise errors.ShapeError(f"squeeze: axis {a} of x is {dims[a]} (shape {inputs[0].shape}), not 1; "
-                                    f"name only axes of size 1 (Can not squeeze dim[{a}])")
+                                    f"name only axes of size 1 (Can not squeeze dim[{a}]; Tried to explicitly squeeze "
+                                    f"dimension {a})")
     return [Shape(d for i, d in enumerate(dims) if i not in axes)]
 
 
@@ -163,7 +159,7 @@ def _broadcast_into(x, shape, out):
 def broadcast_to(x, shape):
     """x repeated along dimensions of size 1 to fill `shape`."""
     _check_broadcast(x.shape, shape.tolist())
-    return np.broadcast_to(x, shape.tolist()).copy()
+    return np.broadcast_to(x, lengths("broadcast_to", shape)).copy()
 
 
 @broadcast_to.gradient
@@ -186,7 +182,7 @@ def _joined(inputs, attrs):
         raise errors.ShapeError(f"concat: axis is {list(given)}; pass one number")
     if rank is None:
         return [Shape(None)]
-    axis = _axis(given, rank, "concat")
+    axis = place(given, rank, "concat")
     dims, known = [None] * rank, [0] * rank      # what is known of the result, and the number of the value that told it
     for i, tensor in enumerate(inputs):
         for a, d in enumerate(tensor.shape.sizes or ()):
@@ -204,7 +200,8 @@ def _joined_rank(tensors):
     """The rank that those of known rank have, None where all are unknown."""
     first, rank = next(((i, t.shape.rank) for i, t in enumerate(tensors) if t.shape.rank is not None), (0, None))
     if rank == 0:
-        raise errors.ShapeError(f"concat: values[{first}] is a scalar. Can't concatenate scalars (use tf.stack instead)")
+        raise errors.ShapeError(f"concat: values[{first}] is a scalar; stack it instead (Can't concatenate scalars (use "
+                                "tf.stack instead))")
     for i, tensor in enumerate(tensors):
         if tensor.shape.rank not in (None, rank):
             raise errors.ShapeError(f"concat: values[{first}] has rank {rank} but values[{i}] has rank {tensor.shape.rank} "
@@ -251,8 +248,8 @@ def _split_shapes(inputs, attrs):
     axis, parts = attrs["axis"], attrs["num_or_size_splits"]
     dims = inputs[0].shape.sizes
     if dims is None:
-        return [Shape(None)] * (parts if isinstance(parts, int) else len(parts))
-    axis = _axis(axis, len(dims), "split")
+        return [Shape(None)] * len(_sizes(None, parts))
+    axis = place(axis, len(dims), "split")
     sizes = _sizes(dims[axis], parts)
     return [Shape([*dims[:axis], s, *dims[axis + 1:]]) for s in sizes]
 
@@ -322,7 +319,7 @@ def _stacked(inputs, attrs):
         common = common.merge(tensor.shape, "stack")
     if common.sizes is None:
         return [Shape(None)]
-    axis = _axis(attrs["axis"], len(common.sizes) + 1, "stack")
+    axis = place(attrs["axis"], len(common.sizes) + 1, "stack")
     return [Shape([*common.sizes[:axis], len(inputs), *common.sizes[axis:]])]
 
 
@@ -348,10 +345,12 @@ def _unstacked(inputs, attrs):
     if dims is None:
         count, rest = num, Shape(None)
     else:
-        axis = _axis(attrs["axis"], len(dims), "unstack")
+        axis = place(attrs["axis"], len(dims), "unstack")
         count, rest = dims[axis] if dims[axis] is not None else num, Shape(dims[:axis] + dims[axis + 1:])
         if num is not None and count != num:
             raise errors.ShapeError(f"unstack: num is {num} but axis {axis} of value is {count}; leave num out")
+    if count is not None and count < (1 if dims is None else 0):
+        raise errors.InvalidArgumentError(f"unstack: num is {num}; use 1 or more, or leave it out")
     if count is None:
         raise errors.ShapeError(f"unstack: Cannot infer num from shape {inputs[0].shape}: the length of axis {attrs['axis']} "
                                 "is unknown; pass num or use set_shape")

@@ -13,6 +13,8 @@ from workbench.core.graph.shape import Shape
 
 def _numbers(where, name, vector):
     """The elements of an int vector: ints where they are known now, scalar tensors where only the step knows them."""
+    if vector.shape.rank not in (None, 1):
+        raise errors.ShapeError(f"{where}: {name} has shape {vector.shape}; give a vector, a number for each axis")
     known = constant_value(vector)
     if known is not None:
         return [int(v) for v in known]
@@ -60,8 +62,8 @@ def _arguments(where, x, block_shape, pairs, name):
         raise errors.ShapeError(f"{where}: input has rank {x.shape.rank} (shape {x.shape}) but block_shape has {len(blocks)} "
                                 f"elements, which needs rank {1 + len(blocks)} or more; reshape it")
     if pairs.shape.rank not in (2, None) or not pairs.shape.compatible(Shape([len(blocks), 2])):
-        raise errors.ShapeError(f"{where}: {name} has shape {pairs.shape} but [{len(blocks)}, 2] is needed, a pair for each "
-                                "block")
+        raise errors.ShapeError(f"{where}: {name} has shape {pairs.shape} but [{len(blocks)}, 2] is needed; give a pair for "
+                                "each block")
     known = constant_value(pairs)
     if known is not None and (known < 0).any():
         raise errors.InvalidArgumentError(f"{where}: {name} is {known.tolist()}; use no negative number")

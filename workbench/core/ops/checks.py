@@ -64,8 +64,12 @@ def _element(value):
         return value.decode(errors="replace")
     if np.asarray(value).dtype.kind == "b":
         return str(int(value))
-    short = np.asarray(value).dtype.kind in "fV"      # bfloat16 is of kind V
-    return f"{float(value):.6g}" if short else str(value)
+    kind = np.asarray(value).dtype
+    if kind.kind not in "fV":      # bfloat16 is of kind V
+        return str(value)
+    digits, more = (15, 17) if kind.itemsize == 8 else (6, 9)
+    text = f"{float(value):.{digits}g}"
+    return text if kind.itemsize < 4 or kind.type(text) == value or value != value else f"{float(value):.{more}g}"
 
 
 @composed

@@ -155,11 +155,19 @@ def _(angle, input, name=None):
 # Fourier's transforms over the last axes
 
 def _kept(inputs, attrs):
-    shape = inputs[0].shape
-    if shape.rank is not None and shape.rank < attrs["rank"]:
-        raise errors.ShapeError(f"fft: x has rank {shape.rank} (shape {shape}) but {attrs['rank']} axes are transformed; "
-                                "reshape it")
+    shape, rank = inputs[0].shape, attrs["rank"]
+    if not isinstance(rank, int) or rank < 1:
+        raise errors.InvalidArgumentError(f"fft: rank is {rank!r}; transform 1 axis or more")
+    _transformed("fft", shape, rank)
+    if len(attrs.get("lengths", range(rank))) != rank:
+        raise errors.InvalidArgumentError(f"fft: the lengths {list(attrs['lengths'])} are not those of {rank} axes; give one "
+                                          "for each")
     return [shape]
+
+
+def _transformed(where, shape, rank):
+    if shape.rank is not None and shape.rank < rank:
+        raise errors.ShapeError(f"{where}: x has rank {shape.rank} (shape {shape}) but {rank} axes are transformed; reshape it")
 
 
 def _axes(rank):
@@ -184,10 +192,16 @@ def _(node, dy):
 def _half(inputs, attrs):
     """Lengths of the transformed axes as asked, of the last one half of it and one."""
     [shape] = _kept(inputs, attrs)
+    lengths = _counts("fft", attrs["lengths"])
     if shape.sizes is None:
         return [shape]
-    lengths = list(attrs["lengths"])
     return [Shape([*shape.sizes[:-len(lengths)], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0])]
+
+
+def _counts(where, lengths):
+    if any(not isinstance(n, int) or n < 0 for n in lengths):
+        raise errors.InvalidArgumentError(f"{where}: the lengths are {list(lengths)}; use numbers from 0")
+    return list(lengths)
 
 
 def _fitted(x, lengths):
@@ -204,7 +218,7 @@ def _fitted(x, lengths):
 def real_fourier(x, *, rank, lengths):
     """The first half of Fourier's transform of real numbers, whose last `rank` axes are cut or padded to `lengths`."""
     kind = np.complex128 if x.dtype.itemsize == 8 else np.complex64
-    if not x.size:
+    if not x.size or 0 in lengths:
         return np.zeros((*x.shape[:x.ndim - rank], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0), kind)
     found = np.fft.rfftn(_fitted(x, lengths), axes=_axes(rank))
     return found.astype(kind, copy=False)
@@ -227,7 +241,8 @@ def fitted(x, *, lengths):
 
 
 def _lengthened(shape, lengths):
-    return shape if shape.sizes is None else Shape([*shape.sizes[:-len(lengths)], *lengths])
+    _transformed("fft", shape, len(_counts("fft", lengths)))
+    return shape if shape.sizes is None else Shape([*shape.sizes[:len(shape.sizes) - len(lengths)], *lengths])
 
 
 @fitted.gradient

@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import lengths
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
@@ -51,7 +52,9 @@ def _(node, dy):
 def image_patches_grad(dy, input_shape, *, ksize, strides, padding, dilations):
     """The patches dy added up where they lay in images of `input_shape`."""
     attrs = {"strides": strides, "padding": padding, "dilations": dilations}
-    _, h, w, c = input_shape.tolist()
+    images = Shape(lengths("image_patches_grad", input_shape))
+    _patches_of(images, {**attrs, "ksize": ksize}).merge(Shape(dy.shape), f"image_patches_grad: the patches of {images} and dy")
+    _, h, w, c = images.static
     return scatter(dy.reshape(*dy.shape[:3], *ksize, c), (h, w), ksize, attrs)
 
 

@@ -10,12 +10,13 @@ from workbench.core.graph.arrays import wide
 from workbench.core.graph.build import FLAT, constant_shape, convert, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
-from workbench.core.ops.conv_windows import _extent
+from workbench.core.ops.conv_windows import _extent, alike
 
 # strides, dilations and ksize are (depth, height, width); padding is "SAME" or "VALID"
 
 
 def _extents(size, kernel, strides, padding, dilations):
+    alike("conv3d/pool3d", 3, kernel, strides, dilations)
     return [_extent(*axis) for axis in zip(size, kernel, strides, (padding,) * 3, dilations)]
 
 

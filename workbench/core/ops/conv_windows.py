@@ -61,6 +61,9 @@ def options_of(where, strides, padding, data_format, dilations=1):
 
 def _extent(size, kernel, stride, padding, dilation):
     """(output length, elements before, elements after) of one axis; None lengths stay unknown."""
+    if min(kernel, stride, dilation) < 1:
+        raise errors.InvalidArgumentError(f"conv2d/pool: a window of {kernel} elements, {dilation} apart, moves by {stride}"
+                                          "; use numbers above 0")
     reach = (kernel - 1) * dilation + 1
     if padding == "SAME":
         if size is None:
@@ -78,11 +81,19 @@ def _extent(size, kernel, stride, padding, dilation):
     return (size + before + after - reach) // stride + 1, before, after
 
 
+def alike(where, axes, *options):
+    """InvalidArgumentError where an option of windows has not one number for each of so many axes."""
+    wrong = next((list(option) for option in options if len(option) != axes), None)
+    if wrong is not None:
+        raise errors.InvalidArgumentError(f"{where}: {wrong} has {len(wrong)} numbers for {axes} axes; give one for each")
+
+
 def extents_of(size, kernel, attrs):
     """The extents of height and width."""
     padding = attrs["padding"]
     each = (padding, padding) if isinstance(padding, str) else padding
     dilations = attrs.get("dilations", (1, 1))
+    alike("conv2d/pool", 2, kernel, attrs["strides"], dilations, each)
     return [_extent(*axis) for axis in zip(size, kernel, attrs["strides"], each, dilations)]
 
 

@@ -10,7 +10,7 @@ from workbench.core.graph.arrays import add_rows, check_rows
 from workbench.core.graph.build import constant_value, convert, front, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import composed, op
-from workbench.core.graph.shape import Shape
+from workbench.core.graph.shape import Shape, place
 
 
 @op("values? value_range[2] -> ?", name="histogram_fixed_width_bins", types="T:real T -> @dtype", differentiable=False,
@@ -43,7 +43,13 @@ def histogram_fixed_width(values, value_range, nbins=100, dtype="int32", name=No
 
 def _sized(tensor):
     known = constant_value(tensor)
-    return Shape([None if known is None else int(known)])
+    return Shape([None if known is None else _size(known)])
+
+
+def _size(size):
+    if size < 0:
+        raise errors.InvalidArgumentError(f"bincount: the result would have {size} elements; let maxlength be 0 or more")
+    return int(size)
 
 
 @op("arr? size[] weights? -> ?", name="bincount", types="int32 int32 T:number -> T", differentiable=False,
@@ -57,7 +63,7 @@ def bincount_(arr, size, weights):
         raise errors.ShapeError(f"bincount: weights has shape {list(weights.shape)} but arr {list(arr.shape)}; give one weight "
                                 "for each number")
     keep = flat < size
-    out = np.zeros(int(size), weights.dtype)
+    out = np.zeros(_size(size), weights.dtype)
     add_rows(out, flat[keep], weights.reshape(-1)[keep] if weights.size else np.ones(keep.sum(), out.dtype))
     return out
 
@@ -97,8 +103,8 @@ def unravel_index(indices, dims):
 def roll(input, shift, axis):
     """`input` with its elements moved `shift` places along `axis` (numbers, or vectors of one length), around the end."""
     shifts, axes = (tuple(np.atleast_1d(v).tolist()) for v in (shift, axis))
-    if len(shifts) != len(axes) or any(not -input.ndim <= a < input.ndim for a in axes):
-        raise errors.InvalidArgumentError(f"roll: shift is {list(shifts)} and axis {list(axes)} for a tensor of rank "
+    if shift.ndim > 1 or axis.ndim > 1 or len(shifts) != len(axes) or any(not -input.ndim <= a < input.ndim for a in axes):
+        raise errors.InvalidArgumentError(f"roll: shift is {shift.tolist()} and axis {axis.tolist()} for a tensor of rank "
                                           f"{input.ndim}; give one shift for each axis it has")
     return np.roll(input, shifts, axes)
 
@@ -109,7 +115,14 @@ def _(node, dy):
     return ops.roll(dy, ops.negative(shift), axis), None, None
 
 
-@op("sorted_sequence[...,n] values[...,m] -> [...,m]", types="T:real T -> @out_type", differentiable=False)
+def _searched(inputs, attrs):
+    rows, values = (t.shape for t in inputs)
+    if rows.sizes is not None and values.sizes is not None:
+        rows[:-1].merge(values[:-1], "searchsorted: the rows and those of values")
+    return [values]
+
+
+@op("sorted_sequence[...,n] values[...,m] -> ?", types="T:real T -> @out_type", shape=_searched, differentiable=False)
 def search_rows(sorted_sequence, values, *, side="left", out_type="int32"):
     """For each value the place in its sorted row before which it belongs, or after equal ones for side "right"."""
     count = math.prod(values.shape[:-1])
@@ -135,7 +148,14 @@ def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
     return ops.order_along(x, axis=axis, descending=direction == "DESCENDING", name=name)
 
 
-@op("x? -> ?", types="T:real -> int32", shape=lambda inputs, attrs: [inputs[0].shape], differentiable=False)
+def _ordered(inputs, attrs):
+    shape = inputs[0].shape
+    if shape.rank is not None:
+        place(attrs["axis"], shape.rank, "argsort")
+    return [shape]
+
+
+@op("x? -> ?", types="T:real -> int32", shape=_ordered, differentiable=False)
 def order_along(x, *, axis, descending):
     """The positions of the elements along `axis` in ascending or descending order; equal ones keep their order."""
     if not descending:
@@ -150,8 +170,8 @@ def sort(values, axis=-1, direction="ASCENDING", name=None):
     x = convert(values)
     if x.shape.rank is None:
         raise errors.ShapeError("sort: the rank of values is unknown; use set_shape")
-    last = x.shape.rank - 1
-    order = [i for i in range(last + 1) if i != axis % (last + 1)] + [axis % (last + 1)]
+    along = place(axis, x.shape.rank, "sort")
+    order = [i for i in range(x.shape.rank) if i != along] + [along]
     moved = ops.transpose(x, order)
     made = ops.batch_gather(moved, ops.argsort(moved, direction=direction))
     return ops.transpose(made, [int(i) for i in np.argsort(order)], name=name)

@@ -29,9 +29,12 @@ class LogDeterminant(NamedTuple):
     log_abs_determinant: Tensor
 
 
-def _by_lapack(where, function, x, *outputs):
-    """LAPACK knows no type below float32, and fails on what has no factors."""
+def _by_lapack(where, function, x, finite=False):
+    """LAPACK knows no type below float32, and fails on what has no factors: where its search for them needs `finite` numbers
+    it is not called with others, for which it would write lines of its own."""
     try:
+        if finite and not np.isfinite(x).all():
+            raise np.linalg.LinAlgError("its numbers are not finite")
         found = function(x.astype(wide(x.dtype), copy=False))
     except np.linalg.LinAlgError as error:
         raise errors.InvalidArgumentError(f"{where}: x of shape {list(x.shape)} has no factors: "
@@ -111,9 +114,9 @@ def svd_(tensor, *, full_matrices=False, compute_uv=True):
     """(s, u, v) with tensor = u · diag(s) · vᴴ and s descending; without `compute_uv` u and v are empty."""
     real = np.zeros(0, tensor.dtype).real.dtype if tensor.dtype.kind == "c" else tensor.dtype
     if not compute_uv:
-        s = _by_lapack("svd", lambda x: np.linalg.svd(x, compute_uv=False), tensor)
+        s = _by_lapack("svd", lambda x: np.linalg.svd(x, compute_uv=False), tensor, True)
         return _cast(s, real), np.zeros(0, tensor.dtype), np.zeros(0, tensor.dtype)
-    u, s, vh = _by_lapack("svd", lambda x: np.linalg.svd(x, full_matrices), tensor)
+    u, s, vh = _by_lapack("svd", lambda x: np.linalg.svd(x, full_matrices), tensor, True)
     return _cast(s, real), _cast(u, tensor.dtype), _cast(vh.conj().swapaxes(-1, -2), tensor.dtype)
 
 
@@ -164,7 +167,7 @@ def _eigen_shapes(inputs, attrs):
     dtypes=lambda dtypes, attrs: [dtypes[0].real_dtype, dtypes[0]], shape=_eigen_shapes)
 def self_adjoint_eig_(tensor):
     """(e, v): eigenvalues ascending, and the eigenvectors in columns, of self-adjoint matrices, by their lower triangles."""
-    e, v = _by_lapack("self_adjoint_eig", np.linalg.eigh, tensor)
+    e, v = _by_lapack("self_adjoint_eig", np.linalg.eigh, tensor, True)
     return _cast(e, e.dtype if tensor.dtype.kind == "c" else tensor.dtype), _cast(v, tensor.dtype)
 
 
@@ -246,10 +249,10 @@ def cholesky_solve(chol, rhs, name=None):
 def smallest_least_squares(matrix, rhs):
     """The smallest of the x that minimise |matrix · x - rhs|, by singular values; for matrices of any rank."""
     exact = wide(matrix.dtype)
-    try:
-        return _cast(np.linalg.pinv(matrix.astype(exact)) @ rhs.astype(exact), rhs.dtype)
-    except np.linalg.LinAlgError:      # NaN has no singular values
-        return np.full((*rhs.shape[:-2], matrix.shape[-1], rhs.shape[-1]), np.nan, rhs.dtype)
+    if not np.isfinite(matrix).all():      # NaN has no singular values
+        lead = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+        return np.full((*lead, matrix.shape[-1], rhs.shape[-1]), np.nan, rhs.dtype)
+    return _cast(np.linalg.pinv(matrix.astype(exact)) @ rhs.astype(exact), rhs.dtype)
 
 
 @composed

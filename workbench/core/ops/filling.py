@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import add_rows, reduced
+from workbench.core.graph.arrays import add_rows, lengths, reduced
 from workbench.core.graph.build import constant_shape, constant_value, convert, front, ops
 from workbench.core.graph.dtype import as_dtype, to_array
 from workbench.core.graph.opdef import composed, op
@@ -31,7 +31,7 @@ def _fill_into(dims, value, out):
 @op("dims[r] value[] -> ?", types="int T -> T", shape=_filled, into=_fill_into)
 def fill(dims, value):
     """A tensor of shape `dims` whose elements are all `value`, in its dtype."""
-    return np.full(tuple(dims), value, value.dtype)
+    return np.full(lengths("fill", dims), value, value.dtype)
 
 
 @fill.gradient
@@ -142,7 +142,7 @@ def _(counted, start, limit=None, delta=1, dtype=None, name=None):
                    name=name)
 
 
-@op("start[] stop[] -> ?", types="T:float -> T", shape=lambda inputs, attrs: [Shape([attrs["num"]])])
+@op("start[] stop[] -> ?", types="T:float -> T", shape=lambda inputs, attrs: [Shape(lengths("linspace", attrs["num"]))])
 def linspace(start, stop, *, num):
     """`num` evenly spaced values from start to stop, both included."""
     return np.linspace(start, stop, num).astype(start.dtype)
@@ -176,7 +176,7 @@ def _tiled(inputs, attrs):
 @op("x? multiples[r] -> ?", types="T int -> T", shape=_tiled)
 def tile(x, multiples):
     """x repeated `multiples[i]` times along axis i."""
-    return np.tile(x, tuple(multiples))
+    return np.tile(x, lengths("tile", multiples))
 
 
 @tile.gradient
@@ -260,7 +260,10 @@ def _unpadded(inputs, attrs):
 def pad_mirror_grad(dy, paddings, *, mode):
     """dy of a mirrored padding, folded back: each element gets the sum of its copies."""
     for axis, (before, after) in enumerate(paddings):
-        length = dy.shape[axis] - before - after
+        length, apart = dy.shape[axis] - before - after, mode.upper() == "REFLECT"
+        if not 0 <= min(before, after) <= max(before, after) <= length - apart:
+            raise errors.ShapeError(f"pad_mirror_grad: paddings {paddings.tolist()} mirror no axis of which dy of shape "
+                                    f"{list(dy.shape)} can be; make them agree")
         source = np.pad(np.arange(length), (before, after), _MODES[mode.upper()])
         folded = np.zeros((length, *np.moveaxis(dy, axis, 0).shape[1:]), dy.dtype)
         add_rows(folded, source, np.moveaxis(dy, axis, 0))
@@ -312,6 +315,8 @@ def _with_sequences(inputs, attrs):
         if rank is not None and not 0 <= attrs[key] < rank:
             raise errors.ShapeError(f"reverse_sequence: {key} is {attrs[key]} but x has rank {rank}; use 0 … "
                                     f"{rank - 1}")
+    if attrs["seq_axis"] == attrs["batch_axis"]:
+        raise errors.InvalidArgumentError(f"reverse_sequence: both axes are {attrs['seq_axis']}; name two")
     return [inputs[0].shape]
 
 
@@ -321,6 +326,9 @@ def reverse_sequence(x, seq_lengths, *, seq_axis, batch_axis=0):
     if len(seq_lengths) != x.shape[batch_axis]:
         raise errors.ShapeError(f"reverse_sequence: there are {len(seq_lengths)} seq_lengths but axis {batch_axis} of x (shape "
                                 f"{list(x.shape)}) is {x.shape[batch_axis]}; give one length for each entry")
+    if seq_lengths.size and not 0 <= seq_lengths.min() <= seq_lengths.max() <= x.shape[seq_axis]:
+        raise errors.InvalidArgumentError(f"reverse_sequence: seq_lengths hold {seq_lengths.min()} … {seq_lengths.max()} but "
+                                          f"axis {seq_axis} of x has {x.shape[seq_axis]} elements; use 0 … that")
     out = x.copy()
     sequences, results = (np.moveaxis(a, (batch_axis, seq_axis), (0, 1)) for a in (x, out))
     for i, length in enumerate(seq_lengths):

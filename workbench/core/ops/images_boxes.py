@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import lengths
 from workbench.core.graph.build import constant_shape, constant_value, ops
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
@@ -107,7 +108,7 @@ def _(node, dy):
     shape=lambda inputs, attrs: [constant_shape(inputs[3])])
 def crop_gradient_image(dy, boxes, box_ind, image_size, *, method="bilinear"):
     """The derivative of crop_and_resize by its images."""
-    out = np.zeros(tuple(int(n) for n in image_size), np.float32)
+    out = np.zeros(lengths("crop_and_resize_grad_image", image_size), np.float32)
     _, height, width, depth = dy.shape
     _check_crops(out.shape, box_ind, height, width)
     if depth != out.shape[3]:
@@ -167,6 +168,8 @@ def draw_bounding_boxes(images, boxes):
         raise errors.InvalidArgumentError(f"draw_bounding_boxes: images have {depth} channels; use 1, 3 or 4")
     for picture, some in zip(out, boxes):
         for number, box in enumerate(some):
+            if not np.isfinite(box).all():
+                continue
             top, left, bottom, right = (int(v * (n - 1)) for v, n in zip(box, (height, width) * 2))
             if not (top <= bottom and left <= right and bottom >= 0 and right >= 0 and top < height and left < width):
                 continue

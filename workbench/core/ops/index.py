@@ -8,7 +8,7 @@ from types import EllipsisType
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import check_rows, strided_key
+from workbench.core.graph.arrays import check_rows, lengths, strided_key
 from workbench.core.graph.build import IndexedSlices, constant_shape, constant_value, convert, front, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
@@ -179,7 +179,10 @@ def _(strided_slice, x, begin, end, strides=None, begin_mask=0, end_mask=0, elli
 def strided_slice_grad(shape, begin, end, strides, dy, *, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
                        shrink_axis_mask=0):
     """Zeros of `shape` with dy where the strided slice read."""
-    out = np.zeros(tuple(shape), dy.dtype)
+    out = np.zeros(lengths("strided_slice_grad", shape), dy.dtype)
+    if begin.size > out.ndim + new_axis_mask.bit_count() + ellipsis_mask.bit_count():
+        raise errors.ShapeError(f"strided_slice_grad: {begin.size} indices for a shape of rank {out.ndim} ({shape.tolist()}); "
+                                "index each axis once")
     masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
     place = strided_key(begin.tolist(), end.tolist(), strides.tolist(), *masks)
     if out[place].shape != dy.shape:

@@ -229,8 +229,9 @@ def _joined(inputs: Sequence[Tensor], attrs: Any) -> list[Shape]:
 def list_concat(list: Any, *, dtype: DType, shape: Any = None) -> Any:
     """[n1+n2+…, ...]: the elements joined along their first axis; `shape` is that of one row."""
     if not list.length:
-        rows = as_shape(shape)
-        return np.zeros((0, *(d or 0 for d in rows.sizes or ())), dtype.numpy)
+        return np.zeros((0, *(d or 0 for d in as_shape(shape).sizes or ())), dtype.numpy)
+    if np.ndim(next(iter(list))) == 0:
+        raise errors.ShapeError("TensorArray: Concat saw a scalar shape but requires at least vectors; use stack")
     return np.concatenate([*list][::-1])
 
 

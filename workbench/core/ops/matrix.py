@@ -167,6 +167,9 @@ def tensordot(a, b, axes, name=None):
 def _contracted(axes, rank_a, rank_b):
     """The axes of a and of b to sum over, counted from the front."""
     if isinstance(axes, int):
+        if not 0 <= axes <= min(rank_a, rank_b):
+            raise errors.ShapeError(f"tensordot: axes is {axes} but the ranks are {rank_a} and {rank_b}; use 0 … "
+                                    f"{min(rank_a, rank_b)}")
         return list(range(rank_a - axes, rank_a)), list(range(axes))
     return _counted(axes[0], rank_a, "a"), _counted(axes[1], rank_b, "b")
 

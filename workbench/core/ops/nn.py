@@ -156,8 +156,11 @@ def relu_layer(x, weights, biases, name=None):
 @op("x[...,c] -> [...,c]", types=FLOAT)
 def window_sum(x, *, radius):
     """The sum over the channels (last axis) at most `radius` away."""
+    if radius < 0:
+        raise errors.InvalidArgumentError(f"lrn: the radius is {radius}; use 0 or more")
     if not x.size:
         return x.copy()
+    radius = min(radius, x.shape[-1])      # beyond, there are only zeros
     room = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(radius, radius)])
     return reduced(np.add, np.lib.stride_tricks.sliding_window_view(room, 2 * radius + 1, -1), -1)
 

@@ -13,7 +13,8 @@ GRID = "T:float T T -> T"
 
 def _levels(num_bits, narrow_range):
     if not 2 <= num_bits <= 16:
-        raise errors.InvalidArgumentError(f"fake_quant: num_bits is {num_bits} but must be between 2 and 16, inclusive")
+        raise errors.InvalidArgumentError(f"fake_quant: num_bits is {num_bits} but must be between 2 and 16, inclusive; use "
+                                          "one of these")
     return int(narrow_range), 2 ** num_bits - 1
 
 

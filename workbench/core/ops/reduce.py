@@ -7,7 +7,7 @@ from workbench import errors
 from workbench.core.graph.arrays import accumulated, reduced, wide
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.opdef import composed, op
-from workbench.core.graph.shape import Shape
+from workbench.core.graph.shape import Shape, place
 
 
 def _axes(axis, rank):
@@ -18,7 +18,12 @@ def _axes(axis, rank):
     for a in given:
         if not -rank <= a < rank:
             raise errors.ShapeError(f"axis: {a} is outside a tensor of rank {rank}; use {-rank} … {rank - 1}")
-    return tuple(sorted({a % rank for a in given}))
+    axes = sorted(a % rank for a in given)
+    twice = next((a for a in axes if axes.count(a) > 1), None)
+    if twice is not None:
+        raise errors.InvalidArgumentError(f"axis: {list(given)} names axis {twice} twice; name each once (Invalid reduction "
+                                          f"arguments: Axes contains duplicate dimension: {twice})")
+    return tuple(axes)
 
 
 def _reduced(inputs, attrs):
@@ -345,7 +350,14 @@ def _(node, dy):
     return ops.multiply(ops.cumprod(x, a["axis"], True, a["reverse"]), slopes)
 
 
-@op("factors[...] values[...] -> [...]", types="T:differentiable T -> T")
+def _carried(inputs, attrs):
+    shape = inputs[0].shape.merge(inputs[1].shape, "carried: factors and values")
+    if shape.rank is not None:
+        place(attrs["axis"], shape.rank, "carried")
+    return [shape]
+
+
+@op("factors[...] values[...] -> [...]", types="T:differentiable T -> T", shape=_carried)
 def carried(factors, values, *, axis=0, reverse=False):
     """What arrives at each element along `axis`: t[0] = 0 and t[i] = values[i-1] + factors[i-1] t[i-1].
 

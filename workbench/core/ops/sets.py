@@ -14,6 +14,8 @@ from workbench.core.graph.shape import Shape
 
 def _coded(inputs, attrs):
     dims, depth, axis = inputs[0].shape.sizes, attrs["depth"], attrs["axis"]
+    if depth < 0:
+        raise errors.InvalidArgumentError(f"one_hot: depth is {depth}, but it must be non-negative; use 0 or more")
     if dims is None:
         return [Shape(None)]
     at = len(dims) if axis in (-1, None) else axis
@@ -103,7 +105,7 @@ def boolean_mask(tensor, mask, axis=None, name=None):
     shape=lambda inputs, attrs: [Shape([None]), inputs[0].shape])
 def unique_positions_(x):
     """Positions of first occurrences in order, and for each element the number of its first occurrence."""
-    _, first, inverse = np.unique(x, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(x, return_index=True, return_inverse=True, equal_nan=False)
     order = np.argsort(first, kind="stable")
     return first[order].astype(np.int32), np.argsort(order)[inverse.reshape(-1)].astype(np.int32)
 
@@ -175,6 +177,8 @@ def invert_permutation(x):
 @returns_list
 def _partitioned(inputs, attrs):
     data, parts = (t.shape for t in inputs)
+    if attrs["num_partitions"] < 1:
+        raise errors.InvalidArgumentError(f"dynamic_partition: num_partitions is {attrs['num_partitions']}; use at least 1")
     if data.sizes is None or parts.sizes is None:
         return [Shape(None)] * attrs["num_partitions"]
     data[:len(parts)].merge(parts, "dynamic_partition: data and partitions")
@@ -215,6 +219,9 @@ def dynamic_stitch_(*values, dtype):
     half = len(values) // 2
     indices = [v.reshape(-1) for v in values[:half]]
     rest = values[half].shape[values[0].ndim:]
+    for m, index in enumerate(indices):
+        if index.size and index.min() < 0:
+            raise errors.InvalidArgumentError(f"dynamic_stitch: indices[{m}] holds {index.min()}; use no negative number")
     count = max((int(i.max()) + 1 for i in indices if i.size), default=0)
     out = np.zeros((count, *rest), values[half].dtype)
     for index, data in zip(indices, values[half:]):

@@ -193,7 +193,11 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits
     return ops.reshape(loss, ops.shape_vector(labels), name=name)
 
 
-@op("logits[...] labels[...] -> [...]", types="T:float -> T",
+def _paired(inputs, attrs):
+    return [inputs[0].shape.merge(inputs[1].shape, "sigmoid_cross_entropy_with_logits: logits and labels")]
+
+
+@op("logits[...] labels[...] -> [...]", types="T:float -> T", shape=_paired,
     elementwise="maximum(logits, 0) - logits * labels + log1p(exp(-abs(logits)))")
 def sigmoid_xent(logits, labels):
     """-labels · log s - (1 - labels) · log(1 - s) for s = sigmoid(logits), without overflow."""

@@ -14,7 +14,12 @@ PLACES: dict[str, Any] = {"differentiable": False}
 
 
 def _linear(indices, shape):
-    """Each index vector as one number, in the order of rows."""
+    """Each index vector as one number, in the order of rows; InvalidArgumentError where one lies outside the shape."""
+    outside = ((indices < 0) | (indices >= shape)).any(1) if indices.size else np.zeros(0, bool)
+    if outside.any():
+        at = int(outside.argmax())
+        raise errors.InvalidArgumentError(f"sparse: indices[{at}] = {indices[at].tolist()} lies outside the shape "
+                                          f"{np.asarray(shape).tolist()}; stay inside")
     weights = np.concatenate([np.cumprod(np.asarray(shape)[:0:-1], dtype=np.int64)[::-1], [1]]).astype(np.int64)
     return indices @ weights if indices.shape[1] else np.zeros(len(indices), np.int64)
 
@@ -69,6 +74,9 @@ def sparse_union(a, b, shape):
                                  Shape([None, None])])
 def sparse_groups(indices, shape, *, kept):
     """(which group each index vector belongs to, the axes `kept` of each group): one group for equal values there."""
+    wrong = next((axis for axis in kept if not 0 <= axis < len(shape)), None)
+    if wrong is not None:
+        raise errors.InvalidArgumentError(f"sparse: axis {wrong} is outside rank {len(shape)}; use 0 … {len(shape) - 1}")
     short = indices[:, list(kept)]
     _, first, group = np.unique(_linear(short, np.asarray(shape)[list(kept)]), return_index=True, return_inverse=True)
     return group.reshape(-1).astype(np.int64), short[first]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import reduced
+from workbench.core.graph.arrays import lengths, reduced
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.opdef import composed, op
 
@@ -30,7 +30,7 @@ def _reduce_to_into(x, shape, out):
 @op("x? shape[r] -> ?", types="T:number int -> T", shape=_target, into=_reduce_to_into)
 def reduce_to(x, shape):
     """x summed over the axes along which `shape` was broadcast to x's shape."""
-    out = np.empty(tuple(shape), x.dtype)
+    out = np.empty(lengths("reduce_to", shape), x.dtype)
     _reduce_to_into(x, shape, out)
     return out
 
