@@ -53,12 +53,20 @@ class Error(Exception):
             super().__init__(*[part for part in (node_def, op) if part is not None])
             return
         super().__init__(message)
-        self.node_def, self.op = node_def, op
+        self._node_def, self.op = node_def, op
         if error_code is not None:
             self.code = error_code
 
-    node_def: Any = None
+    _node_def: Any = None
     op: Any = None
+
+    @property
+    def node_def(self) -> Any:
+        """The node that failed: what was given, or that of the operation `op`; None where TensorFlow has no node for it."""
+        try:
+            return self.op.node_def if self._node_def is None else self._node_def
+        except (AttributeError, Error, StopIteration):
+            return None
 
     @property
     def message(self) -> str:
@@ -182,16 +190,16 @@ for _code, _kind in _KINDS.items():
     _kind.code = _code
 
 
-def kind_of(code: int) -> type[Error]:
+def kind_of(error_code: int) -> type[Error]:
     """The class of errors with this number; KeyError for a number that is not in the list."""
-    return _KINDS[code]
+    return _KINDS[error_code]
 
 
-def code_of(kind: type[Error]) -> int:
+def code_of(cls: type[Error]) -> int:
     """The number of a class of errors; KeyError for Error itself."""
-    found = next((code for code, known in _KINDS.items() if issubclass(kind, known)), None)
+    found = next((code for code, known in _KINDS.items() if issubclass(cls, known)), None)
     if found is None:
-        raise KeyError(kind)
+        raise KeyError(cls)
     return found
 
 

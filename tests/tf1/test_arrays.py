@@ -265,11 +265,11 @@ def test_weights_and_labels_of_one_axis_of_length_1_more_are_taken_without_it():
 
 def test_labels_whose_rank_is_known_only_in_the_step_are_squeezed_there():
     labels, predictions = tf.placeholder(tf.float32), tf.placeholder(tf.float32)
-    found = tf.contrib.framework.remove_squeezable_dimensions(labels, predictions)
+    found = tf.contrib.framework.remove_squeezable_dimensions(predictions, labels)
     with tf.Session() as session:
         for shape, other in (((2, 3), (2, 3)), ((2, 3, 1), (2, 3)), ((2, 3), (2, 3, 1))):
             values = session.run(found, {labels: np.ones(shape), predictions: np.zeros(other)})
-            assert [v.shape for v in values] == [(2, 3), (2, 3)]
+            assert [v.shape for v in values] == [(2, 3), (2, 3)] and [v.max() for v in values] == [0, 1]
         with pytest.raises(tf.errors.InvalidArgumentError, match="Tried to explicitly squeeze dimension 2"):
             session.run(found, {labels: np.ones((2, 3, 2)), predictions: np.zeros((2, 3))})
 

@@ -236,3 +236,71 @@ def test_barriers_are_where_programs_import_them_from():
     with tf.Session() as sess:
         sess.run(put)
         assert dict(zip(*sess.run([keys, values[0]]))) == {b"a": 1, b"b": 2}
+
+
+def test_an_error_in_a_step_tells_its_node():
+    checked = tf.check_numerics(tf.placeholder_with_default([float("nan")], [1]), "bad", name="checked")
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError) as error:
+        session.run(checked)
+    assert (error.value.op.name, error.value.node_def.op, error.value.node_def.name) == ("checked", "CheckNumerics", "checked")
+
+
+def test_queues_name_their_operations():
+    with tf.Graph().as_default():
+        queue = tf.FIFOQueue(3, tf.float32, shapes=[[]])
+        made = [queue.enqueue(1.0), queue.enqueue_many([[1.0]]), queue.dequeue().op, queue.dequeue_many(1).op,
+                queue.dequeue_up_to(1).op, queue.size().op, queue.close(), queue.enqueue(1.0), queue.dequeue(name="mine").op]
+    assert [op.name for op in made] == ["fifo_queue_" + what for what in (
+        "enqueue", "EnqueueMany", "Dequeue", "DequeueMany", "DequeueUpTo", "Size", "Close", "enqueue_1")] + ["mine"]
+
+
+def test_values_that_are_no_number_and_numbers_that_need_their_digits(capfd):
+    with tf.Session() as session:
+        values, places = session.run(tf.unique(tf.constant([1.0, np.nan, np.nan, 1.0])))
+        assert len(values) == 3 and places.tolist() == [0, 1, 2, 0]
+        third = tf.constant([1 / 3, 0.25, 1e20, np.nan])
+        session.run(tf.Print(third, [third, tf.constant(1 / 3, tf.float64)], "n: ", summarize=4))
+    assert capfd.readouterr().err == "n: [0.333333343 0.25 1e+20 nan][0.33333333333333331]\n"
+
+
+@pytest.mark.parametrize(("made", "text"), [
+    (lambda: tf.train.GradientDescentOptimizer(0.1).compute_gradients(tf.Variable(1.0) * 2.0, gate_gradients=7),
+     "gate_gradients must be one of: Optimizer.GATE_NONE"),
+    (lambda: tf.Session().run(tf.TensorArray(tf.float32, 1).write(0, 1.0).concat()), "Concat saw a scalar shape")])
+def test_what_tensorflow_refuses(made, text):
+    with pytest.raises(ValueError, match=text):
+        made()
+
+
+def test_a_shape_of_one_number():
+    assert tf.TensorShape(3).as_list() == [3]
+
+
+def test_parameters_have_tensorflows_names():
+    graph, v = tf.get_default_graph(), tf.Variable([1.0, 2.0])
+    with graph.control_dependencies(control_inputs=[v.initializer]), graph.device(device_name_or_function="/cpu:0"):
+        made = tf.constant(1.0)
+    assert made.op.control_inputs == [v.initializer] and made.device == "/device:CPU:0"
+    less = v.scatter_sub(sparse_delta=tf.IndexedSlices(tf.constant([0.5]), tf.constant([1])), use_locking=True)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        assert session.run(less).tolist() == [1.0, 1.5]
+    tf.Session.reset(target="", containers=["none"], config=tf.ConfigProto())
+    assert tf.errors.exception_type_from_error_code(error_code=5) is tf.errors.NotFoundError
+    assert tf.errors.error_code_from_exception_type(cls=tf.errors.AbortedError) == 10
+    assert tf.ConditionalAccumulator(tf.float32, name="gathered").name == "gathered"
+
+
+@pytest.mark.parametrize(("layer", "given", "wanted"), [
+    (tf.keras.layers.Conv1D, (4, 3, 1, "valid", 2, "relu", False, "zeros"), {"dilation_rate": (2,), "use_bias": False}),
+    (tf.keras.layers.Conv2DTranspose, (4, 3, 1, "same", None, None, True, "zeros", "ones"), {"padding": "same"}),
+    (tf.keras.layers.LSTM, (4, "tanh", "sigmoid", True, "zeros", "ones", "zeros", False, "l2"), {"unit_forget_bias": False}),
+    (tf.keras.layers.GRU, (4, "tanh", "sigmoid", False, "zeros", "ones"), {"use_bias": False}),
+    (tf.keras.layers.ConvLSTM2D, (4, 3, 1, "same", None, 1, "tanh", "sigmoid", True, "zeros", "ones", "zeros", False),
+     {"unit_forget_bias": False})])
+def test_layers_of_keras_take_their_arguments_in_keras_order(layer, given, wanted):
+    config = layer(*given).get_config()
+    assert {name: config[name] for name in wanted} == {
+        name: list(value) if isinstance(config[name], list) else value for name, value in wanted.items()}
+    assert config["kernel_initializer"]["class_name"] == "Zeros"
+    assert layer.from_config(config).get_config() == config

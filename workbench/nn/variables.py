@@ -212,9 +212,9 @@ class Variable:
 
     sparse_read = gather
 
-    def scatter_sub(self, slices: IndexedSlices, name: str | None = None) -> Tensor:
+    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
         """Subtract rows and give the new value; repeated indices add up."""
-        return self._use("scatter_sub", slices.indices, slices.values, name=name)
+        return self._use("scatter_sub", sparse_delta.indices, sparse_delta.values, name=name)
 
     # description
     @property

@@ -63,10 +63,10 @@ class Scoped:
         """Variables, queues and other state made below belong to this part of a task's state; Session.reset forgets parts."""
         return Scope(self._scopes, "container", container_name, container_name)
 
-    def device(self, request: str | Callable[[Any], str] | None) -> Scope:
+    def device(self, device_name_or_function: str | Callable[[Any], str] | None) -> Scope:
         """Operations below ask for this (partial) device, a name or what has one as its text; the innermost field wins; None
         clears. A function of the operation, whose `device` is what inner scopes ask for, says the whole device."""
-        return Scope(self._scopes, "devices", (*self._scopes.devices, _checked(request)))
+        return Scope(self._scopes, "devices", (*self._scopes.devices, _checked(device_name_or_function)))
 
     def only_device(self, request: str | Callable[[Any], str]) -> Scope:
         """Operations below ask for this device, and for nothing that outer scopes ask for."""

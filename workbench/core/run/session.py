@@ -324,7 +324,7 @@ class Session(Staying):
 
     # life
     @staticmethod
-    def reset(target: Any = None, containers: Sequence[str] | None = None) -> None:
+    def reset(target: Any = None, containers: Sequence[str] | None = None, config: Any = None) -> None:
         """Forget what is in these containers (None: what is in none) of `target`, with all tasks where that is a cluster or a
         server, and close the sessions of this process to it. Who waits on a queue there gets CancelledError."""
         cluster, names = cluster_of(target), list(containers) if containers else [""]

@@ -181,11 +181,12 @@ def with_same_shape(expected_tensor: Any, tensor: Any) -> Tensor:
     return with_shape(wanted.shape if wanted.shape.known else ops.shape(wanted), tensor)
 
 
-def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_diff: int = 0,
-                                 name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Labels and predictions of ranks that differ as expected: a last dimension of 1 too many is taken away."""
+def remove_squeezable_dimensions(predictions: Any, labels: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Predictions and labels of one rank: a last dimension of 1 that either has too many is taken away."""
     with get_default_graph().name_scope(name or "remove_squeezable_dimensions"):
-        return squeezed(convert(labels), convert(predictions), expected_rank_diff)
+        found, wanted = convert(predictions), convert(labels)
+        wanted, found = squeezed(wanted, found, 0)
+        return found, wanted
 
 
 def assert_scalar_int(tensor: Any, name: str | None = None) -> Tensor:

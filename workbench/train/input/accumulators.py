@@ -31,6 +31,11 @@ class ConditionalAccumulator:
         return getattr(ops, self._kind)(
             dtype=self.dtype, shape=self.shape, reduction_type=reduction_type, shared_name=shared_name or "", name=name)
 
+    @property
+    def name(self) -> str:
+        """That of its operation."""
+        return self.accumulator_ref.op.name
+
     _kind = "conditional_accumulator"
     _reductions: tuple[str, ...] = ("MEAN", "SUM")
 

@@ -86,11 +86,11 @@ class QueueBase:
 
         Raises CancelledError in the step when the queue is closed.
         """
-        return self._put("queue_enqueue", vals, name)
+        return self._put("queue_enqueue", vals, self._title("enqueue", name))
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
         """Add n elements that are stacked along the first dimension of each component, [n, ...]; otherwise as enqueue."""
-        return self._put("queue_enqueue_many", vals, name)
+        return self._put("queue_enqueue_many", vals, self._title("EnqueueMany", name))
 
     def dequeue(self, name: str | None = None) -> Any:
         """One element: a tensor, a list of tensors, or a dictionary when the components have names. The step waits
@@ -98,29 +98,33 @@ class QueueBase:
 
         Raises OutOfRangeError in the step when the queue is closed and empty.
         """
-        return self._shape_result(ops.queue_dequeue(self.queue_ref, **self._options, name=name))
+        return self._shape_result(ops.queue_dequeue(self.queue_ref, **self._options, name=self._title("Dequeue", name)))
 
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
         """`n` elements (an int or int32 scalar), stacked to [n, ...]; otherwise as dequeue. Needs known shapes,
         InvalidArgumentError else."""
-        return self._shape_result(self._batch("queue_dequeue_many", n, name))
+        return self._shape_result(self._batch("queue_dequeue_many", n, self._title("DequeueMany", name)))
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
         """`n` elements, or what is left once the queue is closed: [at most n, ...]; otherwise as dequeue_many."""
-        return self._shape_result(self._batch("queue_dequeue_up_to", n, name))
+        return self._shape_result(self._batch("queue_dequeue_up_to", n, self._title("DequeueUpTo", name)))
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
         """No more elements come; enqueues already waiting still do, unless they are cancelled."""
         return ops.queue_close(
-            self.queue_ref, cancel_pending_enqueues=cancel_pending_enqueues, name=name)
+            self.queue_ref, cancel_pending_enqueues=cancel_pending_enqueues, name=self._title("Close", name))
 
     def size(self, name: str | None = None) -> Tensor:
         """Elements in the queue: int32 scalar."""
-        return ops.queue_size(self.queue_ref, name=name)
+        return ops.queue_size(self.queue_ref, name=self._title("Size", name))
 
     def is_closed(self, name: str | None = None) -> Tensor:
         """Was it closed? bool scalar."""
         return ops.queue_is_closed(self.queue_ref, name=name)
+
+    def _title(self, what: str, name: str | None) -> str | None:
+        """`name`, or in graphs with TensorFlow's names the one that a queue gives its operations: "fifo_queue_Dequeue"."""
+        return name or (f"{self.name.rpartition('/')[2]}_{what}" if get_default_graph().language.below else None)
 
     def _batch(self, operation: str, n: Any, name: str | None) -> Any:
         if self.shapes is None or (self.kind != "padding_fifo_queue" and not all(s.known for s in self.shapes)):

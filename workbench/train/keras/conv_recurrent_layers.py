@@ -30,8 +30,10 @@ class ConvLSTM2D(LSTM):
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", data_format: str | None = None,
                  dilation_rate: Any = 1, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid",
-                 use_bias: bool = True, unit_forget_bias: bool = True, **options: Any) -> None:
-        super().__init__(filters, activation, recurrent_activation, use_bias, unit_forget_bias, **options)
+                 use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
+                 bias_initializer: Any = "zeros", unit_forget_bias: bool = True, **options: Any) -> None:
+        super().__init__(filters, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer,
+                         bias_initializer, unit_forget_bias, **options)
         self.filters = self.units
         self.kernel_size = several(self, "kernel_size", kernel_size, 2)
         self.strides, self.dilation_rate = (several(self, name, value, 2) for name, value in (

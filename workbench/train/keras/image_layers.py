@@ -74,6 +74,16 @@ class Conv1D(_Conv):
 
     _class, _rank = layer_classes.Conv1D, 1
 
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", dilation_rate: Any = 1,
+                 activation: Any = None, use_bias: bool = True, *more: Any, data_format: str | None = None,
+                 **options: Any) -> None:
+        super().__init__(filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, *more,
+                         **options)
+
+    def get_config(self) -> dict[str, Any]:
+        """Its arguments, those of its weights among them."""
+        return {**super().get_config(), **config_of(self, of=_Conv)}
+
     def _arguments(self) -> dict[str, Any]:
         found = super()._arguments()
         return {**found, "padding": "valid"} if self.padding == "causal" else found
@@ -103,8 +113,8 @@ class Conv2DTranspose(_Conv):
     _class = layer_classes.Conv2DTranspose
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", data_format: str | None = None,
-                 activation: Any = None, use_bias: bool = True, **options: Any) -> None:
-        super().__init__(filters, kernel_size, strides, padding, data_format, 1, activation, use_bias, **options)
+                 activation: Any = None, use_bias: bool = True, *more: Any, **options: Any) -> None:
+        super().__init__(filters, kernel_size, strides, padding, data_format, 1, activation, use_bias, *more, **options)
         del self.dilation_rate
 
     def get_config(self) -> dict[str, Any]:

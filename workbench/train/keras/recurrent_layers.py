@@ -224,8 +224,8 @@ class _Gated(Recurrent):
     """Base of those with gates."""
 
     def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
-                 **options: Any) -> None:
-        super().__init__(units, activation, use_bias, **options)
+                 *more: Any, **options: Any) -> None:
+        super().__init__(units, activation, use_bias, *more, **options)
         self.recurrent_activation = activations.get(recurrent_activation)
 
     def get_config(self) -> dict[str, Any]:
@@ -239,8 +239,10 @@ class LSTM(_Gated):
     _gates, _states = 4, 2
 
     def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
-                 unit_forget_bias: bool = True, **options: Any) -> None:
-        super().__init__(units, activation, recurrent_activation, use_bias, **options)
+                 kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
+                 bias_initializer: Any = "zeros", unit_forget_bias: bool = True, *more: Any, **options: Any) -> None:
+        super().__init__(units, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer,
+                         bias_initializer, *more, **options)
         self.unit_forget_bias = unit_forget_bias
 
     def _first_bias(self) -> dict[str, Any]:

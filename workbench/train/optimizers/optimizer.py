@@ -65,6 +65,9 @@ class Optimizer:
 
         Raises InvalidArgumentError when there are no variables.
         """
+        if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
+            raise errors.InvalidArgumentError(f"{self._name}: gate_gradients must be one of: Optimizer.GATE_NONE, "
+                                              f"Optimizer.GATE_OP, Optimizer.GATE_GRAPH. Not {gate_gradients}; use one")
         chosen = [var_list] if isinstance(var_list, Variable) else list(var_list or trainable_variables())
         if not chosen:
             raise errors.InvalidArgumentError(f"{self._name}: there are 0 variables to optimize; make one with "
