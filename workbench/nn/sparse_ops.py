@@ -229,7 +229,7 @@ def _reduced(sp_input: Any, axis: Any, keep: bool, kind: str, where: str) -> Spa
     group, places = ops.sparse_groups(sp.indices, sp.dense_shape, kept=kept)
     values = getattr(ops, f"unsorted_segment_{kind}")(sp.values, group, ops.shape(places)[0])
     dense = ops.gather(sp.dense_shape, np.array(kept, np.int64))
-    places = ops.reshape(places, [-1, len(kept)])
+    places.set_shape([None, len(kept)])
     if keep:
         order = np.argsort([*kept, *axes])
         places = ops.gather(ops.pad(places, [[0, 0], [0, len(axes)]]), order, axis=1)
