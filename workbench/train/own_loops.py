@@ -38,14 +38,7 @@ def own_loops(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     `model()` reads its data from a dataset; variables that nothing in it updates are read once a run. InvalidArgumentError
     for other modes, for no workers, for towers that are fed, and for numbers that do not fit the mode.
     """
-    if mode not in ("async", "sync", "backup", "stale"):
-        raise errors.InvalidArgumentError(f"own_loops: mode is {mode!r}; use async, sync, backup or stale, or "
-                                          "replicate")
-    if backups == "auto":
-        raise errors.InvalidArgumentError("own_loops: backups is 'auto', but nobody chooses anew between the turns of loops; "
-                                          "use a number")
-    check_mode(mode, len(workers), len(servers), backups, staleness)
-    check_step(mode, global_step)
+    _check(mode, workers, servers, backups, staleness, global_step)
     if mode == "backup" and global_step is not None:
         return _in_rounds(model, Rounds(optimizer, len(workers) - backups, global_step), list(workers), servers, turns, backups)
     bound = Staleness(workers, staleness, global_step) if mode == "stale" and global_step is not None else None
@@ -62,6 +55,17 @@ def own_loops(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
         steps.append(step)
     made = Replicas(mode, towers, steps, trainable_variables(), global_step)
     return made if bound is None else replace(made, begin=bound.begin, _end=bound.end, _leaves=bound.leaves)
+
+
+def _check(mode: str, workers: Sequence[str], servers: Sequence[str], backups: int, staleness: int,
+           global_step: Variable | None) -> None:
+    if mode not in ("async", "sync", "backup", "stale"):
+        raise errors.InvalidArgumentError(f"own_loops: mode is {mode!r}; use async, sync, backup or stale, or replicate")
+    if backups == "auto":
+        raise errors.InvalidArgumentError("own_loops: backups is 'auto', but nobody chooses anew between the turns of loops; "
+                                          "use a number")
+    check_mode(mode, len(workers), len(servers), backups, staleness)
+    check_step(mode, global_step)
 
 
 def _bounded(bound: Staleness, number: int, build: Callable[[], Replicas]) -> Replicas:

@@ -66,7 +66,7 @@ class WorkerOfRounds(Optimizer):
 
     def __init__(self, rounds: Rounds, worker: str, number: Tensor) -> None:
         super().__init__(False, "rounds")
-        self._rounds, self._worker, self._number = rounds, worker, number
+        self._rounds, self._worker, self._turn = rounds, worker, number
         self.following: Tensor | None = None
 
     def compute_gradients(self, *args: Any, **options: Any) -> list[tuple[Any, Variable]]:
@@ -77,8 +77,8 @@ class WorkerOfRounds(Optimizer):
                         name: str | None = None) -> Operation:
         """The worker's part of the round; `global_step` is counted by the one that applies it."""
         rounds = self._rounds
-        waiting = [sent(grad, variable, rounds.accumulator(grad, variable), self._number, self._worker)
+        waiting = [sent(grad, variable, rounds.accumulator(grad, variable), self._turn, self._worker)
                    for grad, variable in grads_and_vars if grad is not None]
         with get_default_graph().control_dependencies(waiting), near(rounds.global_step):
-            self.following = rounds.tokens.take(self._number, name=name)
+            self.following = rounds.tokens.take(self._turn, name=name)
         return self.following.op
