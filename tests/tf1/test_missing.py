@@ -7,7 +7,8 @@ import sys
 import pytest
 
 import workbench.tf1 as tf
-from workbench.tf1.missing import needs
+from workbench.tf1 import missing
+from workbench.tf1.missing import Namespace, needs
 
 PROGRAM = """\
 import tensorflow as tf
@@ -35,6 +36,12 @@ def test_a_missing_name_raises_one_line(use, text):
     with pytest.raises(AttributeError) as error:
         use()
     assert text in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_namespace_stands_among_modules_as_one_of_them():
+    names = Namespace(**vars(missing))
+    assert names.nearest is missing.nearest and not hasattr(names, "__file__") and names.__name__ == "workbench.tf1"
+    assert names != Namespace(**vars(missing)) and names in {names}
 
 
 def test_hasattr_still_answers():

@@ -5,7 +5,7 @@ import ast
 import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 __all__ = ["Namespace", "Need", "nearest", "needs", "unknown"]
@@ -29,12 +29,20 @@ INSTEAD = {
 """Dotted name, or the beginning of one -> what to use instead."""
 
 
+_OF_MODULES = frozenset(vars(ModuleType(""))) | {"__builtins__", "__cached__", "__file__", "__path__"}
+"""What a module knows of itself: not passed on to a namespace that is made of its names."""
+
+
 class Namespace(SimpleNamespace):
     """Names of a module of TensorFlow; one that is missing raises AttributeError naming the nearest."""
 
     _path = "tf"
     __path__: tuple[str, ...] = ()      # these two Python asks for where something below a namespace is imported
     __spec__ = None
+    __eq__, __hash__ = object.__eq__, object.__hash__      # it stands among the modules, which are compared by what they are
+
+    def __init__(self, **names: Any) -> None:
+        super().__init__(**{name: thing for name, thing in names.items() if name not in _OF_MODULES})
 
     @property
     def __name__(self) -> str:

@@ -1,4 +1,4 @@
-"""Small functions of TensorFlow's inner modules that programs borrow: of graphs, recurrent cells, decoders and metrics."""
+"""Small functions of TensorFlow's inner modules that programs borrow: of graphs, recurrent cells and metrics."""
 from __future__ import annotations
 
 import re
@@ -10,7 +10,7 @@ import numpy as np
 import workbench.tf1 as tf
 from workbench.nn import nest
 
-__all__ = ["DECODERS", "GRAPHS", "METRICS", "RECURRENT", "with_dependencies"]
+__all__ = ["GRAPHS", "METRICS", "RECURRENT", "with_dependencies"]
 
 
 # graphs
@@ -121,17 +121,6 @@ RECURRENT = {"_like_rnncell": _like_a_cell, "assert_like_rnncell": _assert_like_
              "_infer_state_dtype": _dtype_of_state, "_WEIGHTS_VARIABLE_NAME": "kernel", "_BIAS_VARIABLE_NAME": "bias",
              "_LayerRNNCell": tf.nn.rnn_cell.RNNCell, "LayerRNNCell": tf.nn.rnn_cell.RNNCell}
 """Name in `ops.rnn` or `ops.rnn_cell_impl` -> thing."""
-
-
-# decoders
-
-def _zero_outputs(size: Any, dtype: Any, batch_size: Any) -> Any:
-    """Zeros [batch, size] for each part of what a decoder gives."""
-    return nest.map_structure(lambda one, kind: tf.zeros(_joined(batch_size, one), kind), size, dtype, check_types=False)
-
-
-DECODERS = {"_transpose_batch_time": _swapped, "_create_zero_outputs": _zero_outputs, "_concat": _joined}
-"""Name in `contrib.seq2seq.python.ops.decoder` -> function."""
 
 
 # metrics
