@@ -39,7 +39,8 @@ class Namespace(SimpleNamespace):
     _path = "tf"
     __path__: tuple[str, ...] = ()      # these two Python asks for where something below a namespace is imported
     __spec__ = None
-    __eq__, __hash__ = object.__eq__, object.__hash__      # it stands among the modules, which are compared by what they are
+    __eq__ = object.__eq__      # it stands among the modules, which are compared by what they are
+    __hash__ = object.__hash__      # type: ignore[assignment]
 
     def __init__(self, **names: Any) -> None:
         super().__init__(**{name: thing for name, thing in names.items() if name not in _OF_MODULES})
