@@ -305,9 +305,14 @@ def symbolic_gradient(input: Sequence[Any], Tout: Sequence[Any], f: Any, name: s
 
 
 def remote_call(args: Sequence[Any], Tout: Sequence[Any], f: Any, target: str, name: str | None = None) -> Any:
-    """What a function, or the one of that name, returns for these arguments, computed on the device `target`."""
+    """What a function, or the one of that name, returns for these arguments, of dtypes `Tout`; computed on device `target`."""
     if not isinstance(target, str):
         raise errors.UnimplementedError(f"remote_call: target is {target!r}, but where operations run is known before a step; "
                                         "give the name of a device")
     with get_default_graph().only_device(target):
-        return _named("remote_call", f)(*args, name=name)
+        found = _named("remote_call", f)(*args, name=name)
+    made = [t.dtype for t in (found if isinstance(found, (list, tuple)) else [found]) if isinstance(t, Tensor)]
+    if made != [as_dtype(t) for t in Tout]:
+        raise errors.InvalidArgumentError(f"remote_call: its function returns {[t.name for t in made]} but Tout is "
+                                          f"{[as_dtype(t).name for t in Tout]}; make them agree")
+    return found

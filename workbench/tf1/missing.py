@@ -40,6 +40,7 @@ class Namespace(SimpleNamespace):
     __path__: tuple[str, ...] = ()      # these two Python asks for where something below a namespace is imported
     __spec__ = None
     __eq__ = object.__eq__      # it stands among the modules, which are compared by what they are
+    __ne__ = object.__ne__
     __hash__ = object.__hash__      # type: ignore[assignment]
 
     def __init__(self, **names: Any) -> None:

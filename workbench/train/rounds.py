@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
@@ -77,6 +78,9 @@ class WorkerOfRounds(Optimizer):
                         name: str | None = None) -> Operation:
         """The worker's part of the round; `global_step` is counted by the one that applies it."""
         rounds = self._rounds
+        if global_step is not None and global_step is not rounds.global_step:
+            raise errors.InvalidArgumentError(f"rounds: global_step is {global_step!r}, but they count {rounds.global_step!r}; "
+                                              "leave it out")
         waiting = [sent(grad, variable, rounds.accumulator(grad, variable), self._turn, self._worker)
                    for grad, variable in grads_and_vars if grad is not None]
         with get_default_graph().control_dependencies(waiting), near(rounds.global_step):

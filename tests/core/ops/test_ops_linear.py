@@ -44,7 +44,7 @@ def test_what_is_wrong_is_refused_in_the_step():
             (wb.matrix_solve, np.ones((2, 2)), np.ones((2, 1)), r"matrix_solve: matrix of shape \[2, 2\] is singular"),
             (wb.matrix_triangular_solve, np.zeros((2, 2)), np.ones((2, 1)), "matrix_triangular_solve: .* is singular"),
             (wb.matrix_solve, np.ones((3, 2, 2)), np.ones((2, 1)), "all axes but the last two must agree"),
-            (wb.matrix_set_diag, np.zeros((2, 2)), np.zeros(3), r"diagonal has shape \[3\] but .* has diagonals \[2\]")):
+            (wb.matrix_set_diag, np.zeros((2, 2)), np.zeros(3), r"diagonals of input and diagonal: \[2\] and \[3\]")):
         with pytest.raises(errors.InvalidArgumentError, match=text):
             evaluate([op(x, y)], {x: left, y: right})
 

@@ -13,7 +13,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops, returns_list
 from workbench.core.graph.dtype import DType, as_dtype, bare, to_array
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
@@ -70,7 +70,10 @@ def py_func(func: Callable[..., Any] | str, inp: Any, Tout: Any, stateful: bool 
     token = _named(func) if callable(func) else str(func)
     found = (ops.call_python if stateful else ops.call_python_once)(
         [convert(x) for x in inp], token=token, dtypes=dtypes, name=name or "PyFunc")
-    return found if not single or not isinstance(found, list) else found[0]
+    if isinstance(found, Operation):
+        return found
+    results = found if isinstance(found, list) else [found]
+    return results[0] if single else results
 
 
 def _named(function: Callable[..., Any]) -> str:
@@ -90,7 +93,6 @@ def _dtypes(inputs: Sequence[DType], attrs: Any) -> list[DType]:
     return [as_dtype(dtype) for dtype in attrs["dtypes"]]
 
 
-@returns_list
 def _shapes(inputs: Sequence[Tensor], attrs: Any) -> list[Shape]:
     return [Shape(None) for _ in attrs["dtypes"]]
 

@@ -71,8 +71,9 @@ def _replaces(kept: Tensor, op: Operation) -> bool:
 
 def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite,
                         constants: Constants) -> list[Tensor] | None:
-    """Elementwise operations broadcast by themselves: read the narrow tensor when the result keeps its shape."""
-    if op.definition.elementwise is None or not op.outputs[0].shape.known:
+    """Elementwise operations broadcast by themselves, unless they have a rule of their own: read the narrow tensor when the
+    result keeps its shape."""
+    if op.definition.elementwise is None or op.definition.shape is not None or not op.outputs[0].shape.known:
         return None
     repeats = [constants.repeats(t) for t in inputs]
     if not any(repeats) and not any(t.op.kind == "broadcast_to" for t in inputs):
