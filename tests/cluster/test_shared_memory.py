@@ -50,6 +50,8 @@ def test_a_worker_that_is_killed_in_a_step_leaves_none(doomed):
     _, step = doubling()
     with Cluster(doomed, 1, 1) as cluster, wb.Session(cluster) as session:
         session.run(wb.global_variables_initializer())
+        server = cluster.addresses["/job:ps/task:0"]
+        by_the_chief = lent(doomed, [server])      # in which the initial value came, with the program
         under_way, ended = threading.Event(), []
 
         def train() -> None:
@@ -62,11 +64,11 @@ def test_a_worker_that_is_killed_in_a_step_leaves_none(doomed):
         thread = threading.Thread(target=train)
         thread.start()
         assert under_way.wait(60)
+        assert lent(doomed, [server]) != by_the_chief
         kill(cluster.pids["/job:worker/task:0"])
         thread.join(60)
         assert isinstance(ended[0], errors.AbortedError | errors.UnavailableError)
-        server = cluster.addresses["/job:ps/task:0"]
-        eventually(lambda: lent(doomed, [server]) == {server: 0})
+        eventually(lambda: lent(doomed, [server]) == by_the_chief)
 
 
 def test_feeds_and_fetches_cross_in_lent_memory(doomed):
