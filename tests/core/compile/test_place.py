@@ -98,18 +98,6 @@ def test_two_that_are_to_lie_with_what_a_step_lacks_lie_together():
     assert found["b"] == found["c"] == DEVICES[1]
 
 
-def test_a_request_against_what_a_step_lacks_is_refused():
-    with wb.device("/job:ps"):
-        v = wb.Variable(1.0, name="v")
-    one = wb.constant(1.0)
-    with wb.device("/job:worker"), wb.colocate_with(v.op):
-        y = wb.identity(one, name="y")
-    with pytest.raises(errors.PlacementError) as error:
-        placed(y)
-    assert text(error) == ("place: 'v' must be with 'y' (colocate_with) but asks for /job:ps (from 'v') while "
-                           "/job:worker is asked by 'y'; make the job equal")
-
-
 def test_a_gradient_follows_its_operation_unless_it_was_placed_elsewhere():
     x = wb.placeholder_with_default(wb.constant([1.0, 2.0]), [2])
     with wb.device("/job:worker/task:1"):
@@ -168,14 +156,15 @@ def text(error) -> str:
     return str(error.value).partition("\n")[0]
 
 
-def test_conflict_names_both_and_who_asked():
+@pytest.mark.parametrize("lacking", [True, False], ids=["the step lacks it", "the step has it"])
+def test_conflict_names_both_and_who_asked(lacking):
     with wb.device("/job:ps"):
         v = wb.Variable(1.0, name="v")
     one = wb.constant(1.0)
     with wb.device("/job:worker"), wb.colocate_with(v.op):
         y = wb.identity(one, name="y")
     with pytest.raises(errors.PlacementError) as error:
-        placed(y, v.read_value())
+        placed(*[y] if lacking else [y, v.read_value()])
     assert text(error) == ("place: 'v' must be with 'y' (colocate_with) but asks for /job:ps (from 'v') while "
                            "/job:worker is asked by 'y'; make the job equal")
 
