@@ -11,6 +11,7 @@ LAYERS = (
     ("errors", "errors"),
     ("settings", "settings"),
     ("names of tasks and messages", "core.names"),
+    ("threads", "core.threads"),
     ("random numbers", "core.streams"),
     ("schemas", "formats.schema"),
     ("messages", "formats.messages"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.threadless import without_threads
 from workbench import errors
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import SocketConnection, release_receiver
@@ -138,3 +139,26 @@ def test_a_connection_that_ended_meanwhile_is_told(scene: Scene):
     assert target == "a" and isinstance(error, errors.UnavailableError)
     scene.receive(lambda: scene.links.post("a", [b"3"]))      # which makes a new one
     assert scene.wait("a") == b"3"
+
+
+def test_who_can_hand_over_to_nobody_stays_the_receiver(scene: Scene):
+    """A process may have no memory for another thread: what can wait does, what cannot is told, and frames come as before."""
+    told: list[str] = []
+
+    def handle() -> None:
+        with without_threads():
+            scene.links.post("a", [b"1"])
+            release_receiver()
+            scene.links.post("a", [b"2"])
+            try:
+                release_receiver(needed=True)
+            except errors.ResourceExhaustedError as error:
+                told.append(error.message)
+            scene.links.post("a", [b"3"])
+            told.append(str(scene.arrived("a"), "ascii"))
+    scene.receive(handle)
+    assert told[0].startswith("workbench-receive-") and "no memory for the stack of another thread" in told[0]
+    assert told[1:] == ["12"]
+    assert scene.wait("a") == b"3"
+    scene.receive(lambda: scene.links.post("a", [b"4"]))
+    assert scene.wait("a") == b"4"

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.wires import full
 from tests.eventually import eventually
+from tests.threadless import without_threads
 from workbench import errors
 from workbench.cluster.link import outbox
 from workbench.cluster.link.buffers import BufferPool
@@ -60,6 +61,19 @@ def test_a_peer_that_does_not_read_holds_nobody_up():
     sent += [scene.post(array + number) for number in range(3)]
     assert scene.read(sum(map(len, sent))) == b"".join(sent)
     eventually(lambda: scene.waiting() == 0)
+    scene.end()
+
+
+def test_without_a_thread_for_it_whoever_sends_waits_for_the_peer():
+    scene, array = Link(), np.arange(1 << 21, dtype=np.float32)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(scene.read(40 + 8 + 3 + array.nbytes)))
+    reader.start()
+    with without_threads():
+        sent = scene.post(array)
+        assert scene.waiting() == 0
+    reader.join(60)
+    assert read == [sent]
     scene.end()
 
 

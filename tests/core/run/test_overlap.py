@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.openmp import openmp_threads
+from tests.threadless import without_threads
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.kernels.threads import set_threads
@@ -279,4 +280,29 @@ def test_a_crew_ends_in_its_time_however_many_threads_do_not():
     took = time.monotonic() - began
     goes_on.set()
     assert 0.25 <= took < 2
+    crew.close()
+
+
+def test_a_process_without_threads_computes_with_the_one_it_has():
+    q, r = (wb.FIFOQueue(4, ["float32"], shapes=[[]]) for _ in range(2))
+    threads = set[int]()
+
+    def seen(value: Any) -> Any:
+        threads.add(threading.get_ident())
+        return value + 1
+    both = [through(seen, queue.dequeue() * 2.0) for queue in (q, r)]
+    with wb.Session() as session:
+        session.run([q.enqueue([wb.constant(1.0)]), r.enqueue([wb.constant(2.0)])])
+        with without_threads():
+            assert session.run(both) == [3.0, 5.0]
+    assert threads == {threading.get_ident()}
+
+
+def test_work_for_which_nobody_serves_and_no_thread_can_be_started_is_told():
+    crew, done = Crew(), threading.Semaphore(0)
+    hands = Hands(crew, 2)
+    with without_threads(), pytest.raises(errors.ResourceExhaustedError, match=r"^wb-crew: this process has no memory for"):
+        hands.give(lambda: done.release)
+    hands.give(lambda: done.release)
+    assert done.acquire(timeout=PATIENCE) and hands.rest(PATIENCE)
     crew.close()

@@ -5,6 +5,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from workbench import errors
+from workbench.core.threads import start_thread
+
 __all__ = ["Leadership", "keep", "receiving", "release_receiver"]
 
 _current = threading.local()
@@ -39,14 +42,21 @@ def _resign() -> None:
     _current.leadership = _current.kept = None
 
 
-def release_receiver() -> None:
+def release_receiver(needed: bool = False) -> None:
     """Let another thread receive in place of the one that runs this, if that is a receiver thread.
 
-    Call it in a frame handler before anything long (a large send does it by itself); elsewhere it does nothing.
+    Call it in a frame handler before anything long (a large send does it by itself); elsewhere it does nothing. Where the
+    process can have no other thread, this one stays the receiver: what comes waits until its handler returns. Where that
+    may be never, say `needed`: then it is ResourceExhaustedError.
     """
     leadership = getattr(_current, "leadership", None)
-    if leadership is not None:
+    if leadership is None:
+        return
+    try:
         leadership.hand_over()
+    except errors.ResourceExhaustedError:
+        if needed:
+            raise
 
 
 def receiving() -> bool:
@@ -73,8 +83,8 @@ class Leadership:
         thread = threading.Thread(target=self._run, daemon=True, name=f"workbench-receive-{self._label}")
         with self._changed:
             self._resting = False
+            start_thread(thread)
             self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
-            thread.start()
 
     @property
     def mine(self) -> bool:
@@ -82,6 +92,7 @@ class Leadership:
         return getattr(_current, "leadership", None) is self
 
     def hand_over(self) -> None:
+        """Of the leader; it stays that after ResourceExhaustedError, when there is no thread to follow it."""
         _resign()
         with self._changed:
             if self._parked:
@@ -89,7 +100,11 @@ class Leadership:
                 self._calls += 1
                 self._changed.notify()
                 return
-        self.start()
+        try:
+            self.start()
+        except errors.ResourceExhaustedError:
+            _current.leadership, _current.kept = self, {}
+            raise
 
     def _run(self) -> None:
         _current.leadership, _current.kept = self, {}

@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from workbench import errors
 from workbench.cluster.link.leader import release_receiver
+from workbench.core.threads import start_thread
 
 __all__ = ["LIMIT", "Outbox"]
 
@@ -37,7 +39,7 @@ class Outbox:
         """Send what `at_once()` sends now and leave the buffers that it returns, as `keep` makes them, to the thread.
 
         While others wait the whole `frame` does, too. `owner` is referred to until all is sent. Where there is no memory for
-        what `keep` makes, this returns when all is sent.
+        what `keep` makes, this returns when all is sent; where none for the thread, when nothing waits any more.
         """
         with self._changed:
             left = frame if self._frames else at_once()
@@ -50,14 +52,24 @@ class Outbox:
             self._frames.append((kept, owner))
             self.nbytes += sum(map(len, kept))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, daemon=True, name=f"workbench-send-{self._label}")
-                self._thread.start()
+                self._start()
             else:
                 self._changed.notify_all()
+        if self._thread is threading.current_thread():
+            release_receiver()                                 # the peer may be blocked on us
+            self._run()
+            return
         if kept is left:
             release_receiver()                                 # the peer may be blocked on us
             with self._changed:
                 self._changed.wait_for(lambda: all(one is not kept for one, _ in self._frames))
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._run, daemon=True, name=f"workbench-send-{self._label}")
+        try:
+            start_thread(self._thread)
+        except errors.ResourceExhaustedError:
+            self._thread = threading.current_thread()          # which has to do it
 
     def _run(self) -> None:
         try:

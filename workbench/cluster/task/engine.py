@@ -87,8 +87,9 @@ class GraphEngine:
         tried = self._begin_try(of, step)
         if not prepared.light:
             self._running[step] = _announced
-            release_receiver()                         # from here on an abort may come, on another thread
         try:
+            if not prepared.light:
+                release_receiver(needed=True)          # from here on an abort may come, on another thread
             if prepared.plan.single and type_of(prepared.pool.device) == "CPU":
                 self._direct(prepared, step, values, send, done, trace, tried)
             else:
@@ -206,7 +207,7 @@ class GraphEngine:
 
 def _computing() -> None:
     """What follows takes its time: another thread shall receive meanwhile."""
-    release_receiver()
+    release_receiver(needed=True)
     adopt_threads()
 
 

@@ -116,7 +116,6 @@ class Task:
 
     def _register(self, number: int, message: m.RegisterPartition) -> None:
         self._registering[message.handle] = True
-        release_receiver()                                     # compiling and connecting take their time
         try:
             self._prepare(message.handle, message.program)
             self._parties[message.handle] = frozenset(message.parties)
@@ -130,8 +129,9 @@ class Task:
         try:
             if isinstance(program, Dropped):
                 raise MemoryError("it was not kept when it came")
+            release_receiver(needed=True)                      # compiling and connecting take their time
             self._ready_engine().register(handle, program)
-        except MemoryError as error:
+        except (MemoryError, errors.ResourceExhaustedError) as error:
             raise errors.ResourceExhaustedError(
                 f"program {handle}: its {len(program)} bytes, or what is made of them, do not fit into the memory of "
                 f"{self.name}; feed large arrays, or load them into variables, instead of making constants, or give its "

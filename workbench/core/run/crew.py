@@ -9,6 +9,9 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TypeVar
 
+from workbench import errors
+from workbench.core.threads import start_thread
+
 __all__ = ["Crew", "Hands", "Work", "core_count"]
 
 E = TypeVar("E")
@@ -31,7 +34,8 @@ class Crew:
         self._closed = False
 
     def start(self, job: Callable[[], None]) -> None:
-        """Run `job`, which must not raise, in a thread of the crew; returns at once."""
+        """Run `job`, which must not raise, in a thread of the crew; returns at once. ResourceExhaustedError where that would
+        need one more thread and the process cannot have it."""
         with self._lock:
             inbox = self._idle.pop() if self._idle else None
         if inbox is not None:
@@ -42,7 +46,12 @@ class Crew:
         thread = threading.Thread(target=self._live, args=(inbox,), name="wb-crew", daemon=True)
         with self._lock:
             self._threads.add(thread)
-        thread.start()
+        try:
+            start_thread(thread)
+        except errors.ResourceExhaustedError:
+            with self._lock:
+                self._threads.discard(thread)
+            raise
 
     def close(self, timeout: float = 5.0) -> None:
         """End the threads, each after the job it has; wait up to `timeout` seconds for all of them."""
@@ -104,11 +113,11 @@ class Hands:
         self._free: threading.Condition | None = None      # somebody waits until no helper computes
         self._left: deque[Work] = deque()
         self._helpers = 0
-        self._asleep = self._over = False
+        self._asleep = self._over = self._served = False
         self._inbox: SimpleQueue[Work | None] = SimpleQueue()
 
     def give(self, work: Work) -> None:
-        """Have `work` done soon; returns at once."""
+        """Have `work` done soon; returns at once. ResourceExhaustedError where there is no thread at all for it."""
         worker = _here.worker
         if worker is not None and worker.hands is self and worker.next is None:
             worker.next = work
@@ -122,12 +131,20 @@ class Hands:
                 self._left.append(work)
                 return
             self._helpers += 1
-        self._crew.start(lambda: self._help(work))
+        try:
+            self._crew.start(lambda: self._help(work))
+        except errors.ResourceExhaustedError:
+            with self._lock:
+                self._helpers -= 1
+                if not self._helpers and not self._served:
+                    raise
+                self._helping = self._helpers      # there are no more
+            self.give(work)
 
     def serve(self, begin: Callable[[], None]) -> None:
         """Call `begin` and do the step's work in this thread until `end` is called."""
         before, worker = _here.worker, _Worker(self)
-        _here.worker = worker
+        _here.worker, self._served = worker, True
         try:
             begin()
             while True:

@@ -168,7 +168,10 @@ class StepRun:
         def work() -> Callable[[], None]:
             event = self._computed(segment, tag)
             return lambda: self._post_when_done(event)
-        self._hands.give(work)
+        try:
+            self._hands.give(work)
+        except errors.ResourceExhaustedError as error:
+            self.post(SegmentFailed(segment.index, tag, run_error(self.plan, error, segment)))
 
     def _next_turn(self, index: int) -> None:
         waiting = self._turns.get(index)
