@@ -10,11 +10,22 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import dask
 import pytest
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 
 from tests.cluster.cluster_engines import define
 from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.dask.launch import PRELOADED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked() -> Iterator[None]:
+    """Workers are forked by a server that has loaded what they need: to load it costs each of hundreds more than a second."""
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload([*PRELOADED, define.__module__])
+        yield
 
 
 def start(workers: int, **options) -> tuple[LocalCluster, Client]:

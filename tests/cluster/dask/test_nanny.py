@@ -44,6 +44,32 @@ while len(set(cluster.client.scheduler_info(n_workers=-1)["workers"]) - before) 
 cluster.close()
 '''
 
+LOADED = '''
+import os
+import psutil
+import workbench as wb
+
+def seen():
+    from workbench.settings import settings
+    parent = psutil.Process().parent()
+    return {parent.pid: "alone", parent.parent().pid: f"forked by a process of {parent.num_threads()}"}, settings.threads
+
+for threads in ("3", "4"):
+    os.environ["WB_THREADS"] = threads
+    with wb.Cluster(None, ps=1, worker=1) as cluster:
+        for parents, found in cluster.client.run(seen).values():
+            print(parents[os.getpid()], found)
+'''
+
+
+def test_workers_have_the_environment_of_their_start(tmp_path: Path) -> None:
+    """Those of the first cluster are forked by a process of one thread that has loaded all; it does not know of changes."""
+    script = tmp_path / "loaded.py"
+    script.write_text(LOADED)
+    done = subprocess.run([sys.executable, script], cwd=ROOT, env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+                          capture_output=True, text=True, timeout=150)
+    assert done.stdout.splitlines() == 2 * ["forked by a process of 1 3"] + 2 * ["alone 4"], done.stderr
+
 
 @pytest.mark.parametrize("then", ["", RESTART], ids=["start", "restart"])
 def test_a_script_without_a_guard_runs_once(tmp_path: Path, then: str) -> None:

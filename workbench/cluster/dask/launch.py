@@ -5,13 +5,16 @@ import asyncio
 import contextlib
 import logging
 import multiprocessing
+import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 
 from workbench import errors
 from workbench.cluster.chief.steps import deferred_interrupt
@@ -33,6 +36,31 @@ _CALM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.in
 """Dask looks at itself 150 times a second in every process, which small steps feel; see docs/decisions.md."""
 
 
+_METHOD = "distributed.worker.multiprocessing-method"
+PRELOADED = ["distributed", "workbench.cluster.dask.quiet", "workbench.cluster.task.engine", "workbench.cluster.task.host"]
+"""What every worker process loads."""
+_served: dict[str, str] = {}
+"""The environment in which the process that forks workers was started; it never hears of another."""
+
+
+@contextlib.contextmanager
+def _forked_workers() -> Iterator[None]:
+    """Workers started meanwhile are forked by one process that has loaded what they need, which takes each a second and more.
+
+    That process has a single thread and lives until this one ends. Where the environment has changed since it was started,
+    and on other systems than Linux, whose libraries do not bear forks, each worker loads all by itself.
+    """
+    if sys.platform != "linux" or (_served and _served != dict(os.environ)):
+        yield
+        return
+    with dask.config.set({_METHOD: "forkserver"}):
+        get_mp_context().set_forkserver_preload(PRELOADED)
+        try:
+            yield
+        finally:
+            _served.update(os.environ)
+
+
 def embedded(workers: int, dashboard_address: str | None) -> tuple[Client, LocalCluster]:
     """A cluster of single-threaded processes on this machine; memory is not limited, for variables live there.
 
@@ -44,7 +72,7 @@ def embedded(workers: int, dashboard_address: str | None) -> tuple[Client, Local
                                              "serve")
     local = None
     try:
-        with dask.config.set(_CALM), deferred_interrupt(), _deaf_children():
+        with dask.config.set(_CALM), deferred_interrupt(), _deaf_children(), _forked_workers():
             local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0,
                                  dashboard_address=dashboard_address, host="127.0.0.1",
                                  preload="workbench.cluster.dask.quiet", worker_class=ScriptlessNanny)
