@@ -26,6 +26,8 @@ __all__ = ["Addresses", "DaskWorkers", "Place"]
 logger = logging.getLogger("workbench")
 
 Found = dict[str, tuple[str, Connection]]      # task -> (address of its process, connection)
+_FIRST_TRY = 1.0       # seconds of the first tries to reach a process; later ones are given more
+_SAID_AFTER = 2.0      # seconds until it is said who is waited for; then after twice as long, and so on
 
 
 class Place(Protocol):
@@ -145,22 +147,26 @@ class Addresses:
         return {task: (self.addresses[task], one) for task, one in zip(hellos, await connect_all(calls))}
 
     async def _reach(self, hello: Hello, pool: BufferPool, timeout: float, patience: float) -> Connection:
-        """A process that is not there yet is waited for, and who is waited for is said."""
-        began, address = time.monotonic(), self.addresses[hello.task]
+        """A process that is not there yet is waited for, and who is waited for is said.
+
+        Within one try Dask looks less and less often, so tries are short, in proportion to the time waited so far.
+        """
+        began, waited, said, address = time.monotonic(), 0.0, _SAID_AFTER, self.addresses[hello.task]
         asked = Hello(**{**vars(hello), "caller": self._caller, "spec": self._spec})
         while True:
-            left = patience - (time.monotonic() - began)
+            limit = min(timeout, patience - waited, max(_FIRST_TRY, waited / 4))
             try:
-                return await connect(self._listener.rpc, address, asked, pool, max(0.1, min(timeout, left)),
-                                     self._key)
+                return await connect(self._listener.rpc, address, asked, pool, max(0.1, limit), self._key)
             except errors.UnavailableError as error:
                 waited = time.monotonic() - began
                 if waited >= patience:
                     raise errors.UnavailableError(f"Server: {self._caller} waited {waited:.0f} s for {hello.task}, and nobody "
                                                   f"answers at {address}; start that process, with the same ClusterSpec"
                                                   ) from error
-                logger.warning("workbench: %s waits for %s at %s, for %.0f s so far; start that process", self._caller,
-                               hello.task, address, waited)
+                if waited >= said:
+                    said = 2 * waited
+                    logger.warning("workbench: %s waits for %s at %s, for %.0f s so far; start that process", self._caller,
+                                   hello.task, address, waited)
 
     def opened(self, session: int, addresses: Mapping[str, str], timeout: float, journal: Journal) -> None:
         """They look after themselves."""
