@@ -107,7 +107,7 @@ LAYERS = (
     ("rooms", "core.graph core.device core.state core.compile core.run"),
     ("engine", "core"),
     ("twins of operations", "formats.twins formats.elements formats.frames"),
-    ("seeds as attributes", "formats.seeds"),
+    ("seeds and handles of graphs", "formats.seeds formats.gates"),
     ("families of twins", "formats.families.*"),
     ("operations of our own as data", "formats.own"),
     ("names of outputs", "formats.outputs"),

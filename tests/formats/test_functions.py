@@ -175,3 +175,24 @@ def test_a_function_says_what_it_is():
         assert [(arg.name, arg.type) for arg in signature.input_arg] == [("x", 1), ("n", 3)]
         assert power.declared_input_types == (tf.float32, tf.int32) and power.grad_func_name is None
         assert not signature.is_stateful and power.stateful_ops == [] and power.captured_inputs == []
+
+
+def test_what_a_function_starts_by_itself_runs_in_the_frame_of_its_call():
+    """Numbers drawn, and a variable read, in a function that a loop calls: anew in each iteration."""
+    with tf.Graph().as_default() as whole:
+        kept = tf.get_variable("kept", initializer=2.0)
+
+        @Defun(tf.float32, func_name="drawn")
+        def drawn(x):
+            return tf.cond(x > 5.0, lambda: x + kept, lambda: x + tf.reduce_sum(tf.random_uniform([2], 1.0, 2.0)))
+        x = tf.placeholder(tf.float32, [], name="x")
+        ends = tf.while_loop(lambda i, v: i < 4, lambda i, v: (i + 1, drawn(v)), [0, x])
+        tf.identity(ends[1], name="y")
+        start, proto = tf.global_variables_initializer().name, whole.as_graph_def()
+    assert [function.signature.name for function in proto.library.function] == ["drawn"]
+    assert ran(proto, "y:0", {"x:0": 6.0}, [start]) == 14
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(proto, name="")
+        session.run(start)
+        found = [float(session.run("y:0", {"x:0": -20.0})) for _ in range(2)]
+    assert all(-12 < value < -4 for value in found) and found[0] != found[1]

@@ -270,3 +270,22 @@ def test_large_claims_of_small_files_are_refused():
     node.attr["value"].tensor.float_val.append(1.0)
     with tf.Graph().as_default(), pytest.raises(errors.DataLossError, match="would repeat one value"):
         tf.import_graph_def(proto)
+
+
+def test_variables_are_read_in_the_frame_and_branch_that_read_them():
+    """Each iteration sees what the one before assigned; a branch that is not taken reads nothing."""
+    def build():
+        v, unset = tf.get_variable("v", initializer=1.0), tf.get_variable("unset", initializer=5.0)
+
+        def body(i, total):
+            read = tf.identity(v.read_value())
+            with tf.control_dependencies([read]):
+                change = v.assign_add(1.0)
+            with tf.control_dependencies([change]):
+                return i + 1, total + read
+        tf.identity(tf.while_loop(lambda i, t: i < 4, body, [0, 0.0], parallel_iterations=1)[1], name="total")
+        chosen = tf.placeholder(tf.bool, [], name="chosen")
+        tf.identity(tf.cond(chosen, lambda: unset.read_value(), lambda: 2.0), name="out")
+        return v.initializer.name
+    proto, start = made(build)
+    assert ran(proto, ["total:0", "out:0"], {"chosen:0": False}, [start]) == [10, 2]

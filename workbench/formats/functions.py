@@ -6,9 +6,11 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import resource
 from workbench.formats.messages import message
 from workbench.formats.outputs import output_place
 from workbench.formats.twins import Node, imports
+from workbench.formats.values import dtype_number
 
 __all__ = ["inlined"]
 
@@ -100,6 +102,10 @@ def _(node: Node) -> Any:
     return [ops.zeros_like(x) if dx is None else convert(dx) for x, dx in zip(xs, ops.gradients(ys, xs, dys))]
 
 
+def _handle(argument: Any) -> bool:
+    return bool(argument.type == dtype_number(resource) or argument.is_ref)
+
+
 class _Body:
     """One call of one function."""
 
@@ -115,10 +121,12 @@ class _Body:
                                               f"{len(signature.input_arg)}; the graph is damaged")
         self.arguments = dict(zip((one.name for one in signature.input_arg), self.given))
         self.kinds = {node.name: node.op for node in function.node_def}
+        self.signs: list[Any] = []
 
     def nodes(self) -> list[Any]:
         """The nodes that stand for the call."""
-        return [*map(self._copied, self.function.node_def), self._end()]
+        copies = [*map(self._copied, self.function.node_def)]
+        return [*self.signs, *copies, self._end()]
 
     def _name(self, name: str) -> str:
         return f"{self.call.name}/{name}"
@@ -126,7 +134,7 @@ class _Body:
     def _copied(self, node: Any) -> Any:
         made = message("NodeDef")(name=self._name(node.name), op=node.op, device=node.device or self.call.device)
         made.input.extend(map(self._reference, node.input))
-        made.input.extend(text for text in self.controls if text not in made.input)
+        made.input.extend(text for text in (*self.controls, *self._started(node)) if text not in made.input)
         for key, value in node.attr.items():
             made.attr[key].CopyFrom(self._attribute(value, key))
         places = made.attr["_class"].list.s if "_class" in made.attr else []
@@ -134,6 +142,25 @@ class _Body:
             target = text.decode().removeprefix("loc:@")
             places[i] = f"loc:@{self._name(target) if target in self.kinds else target}".encode()
         return made
+
+    def _started(self, node: Any) -> list[str]:
+        """What a node that reads nothing of the call waits for, to run in its frame or branch: a copy of each argument.
+
+        Constants and what makes handles of state are the same everywhere.
+        """
+        sources = [text.partition(":")[0] for text in node.input]
+        if node.op == "Const" or "shared_name" in node.attr or any(self.kinds.get(name) != "Const" for name in sources):
+            return []
+        if not self.signs:
+            pairs = zip(self.given, self.function.signature.input_arg)
+            self.signs = [self._sign(text, argument) for text, argument in pairs if not _handle(argument)]
+        return [f"^{sign.name}" for sign in self.signs]
+
+    def _sign(self, text: str, argument: Any) -> Any:
+        sign = message("NodeDef")(name=self._name(f"{argument.name}/started"), op="Identity", device=self.call.device)
+        sign.input.append(text)
+        sign.attr["T"].type = self.call.attr[argument.type_attr].type if argument.type_attr else argument.type
+        return sign
 
     def _attribute(self, value: Any, where: str) -> Any:
         """The value of an attribute, that of the call where the function leaves it open."""

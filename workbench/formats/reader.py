@@ -14,6 +14,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow import set_back_edge
 from workbench.formats import families as _families  # noqa: F401  (fills the tables of twins)
 from workbench.formats.functions import inlined
+from workbench.formats.gates import Gates
 from workbench.formats.loops import raise_loops
 from workbench.formats.messages import decode, message
 from workbench.formats.own import importer
@@ -147,6 +148,7 @@ class _Import:
         self.unused = dict.fromkeys(self.given, True)
         self.outputs: dict[str, list[Tensor]] = {}
         self.operations: dict[str, tuple[Operation, ...]] = {}
+        self.gates = Gates()
 
     def run(self, wanted: Sequence[str] | None) -> list[Any] | None:
         self._check_types()
@@ -224,6 +226,7 @@ class _Import:
         if self.graph.has(title):      # of the program, or of an import before
             title = self.graph.unique_name(proto.name, mark_as_used=False)
         controls = [op for text in proto.input if text.startswith("^") for op in self._controls(text)]
+        controls += self.gates.of(name for text in data if (name := _tensor_name(text)) not in self.given)
         with contextlib.ExitStack() as scopes:
             scopes.enter_context(self.graph.control_dependencies(controls))
             scopes.enter_context(self.graph.device(_device(proto)))
@@ -236,6 +239,7 @@ class _Import:
             start = len(self.graph.operations)
             try:
                 outputs, own = _outputs(self.graph, node)
+                own += self.gates.opened(node, outputs)
             except errors.Error as error:
                 if error.message.startswith("import_graph_def"):
                     raise
