@@ -1,10 +1,12 @@
 """GraphDef in and out: names, control flow, state, input_map, parts, files, and one error for whatever is wrong."""
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import workbench.tf1 as tf
 from workbench import errors
+from workbench.core.graph.build import ops
 from workbench.formats import graph_util
 
 
@@ -102,7 +104,7 @@ def test_gradients_go_through_imported_loops():
             assert found.tolist() == pytest.approx(exact.tolist(), rel=1e-5)
 
 
-def test_loops_stay_as_they_are_where_something_inside_is_asked_for_or_they_hold_branches():
+def test_loops_stay_as_they_are_where_something_inside_is_asked_for():
     def build():
         x = tf.placeholder(tf.float32, [], name="x")
         tf.identity(tf.while_loop(lambda a: a < 9.0, lambda a: tf.cond(a > 4.0, lambda: a + 5.0, lambda: a * 2.0), [x]),
@@ -112,11 +114,72 @@ def test_loops_stay_as_they_are_where_something_inside_is_asked_for_or_they_hold
     test = next(node.name for node in proto.node if node.op == "LoopCond" and node.name.startswith("plain"))
     with tf.Graph().as_default() as graph, tf.Session() as session:
         tf.import_graph_def(proto, name="", return_elements=[test])
-        assert [op.kind for op in graph.get_operations()].count("loop_cond") == 2
-        assert session.run(["y:0", "z:0"], {"x:0": 3}) == [11, 12]
-    with tf.Graph().as_default() as graph:
-        tf.import_graph_def(proto, name="")
         assert [op.kind for op in graph.get_operations()].count("loop_cond") == 1
+        assert session.run(["y:0", "z:0"], {"x:0": 3}) == [11, 12]
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.import_graph_def(proto, name="")
+        assert not {op.kind for op in graph.get_operations()} & {"loop_cond", "merge", "switch"}
+        assert session.run(["y:0", "z:0"], {"x:0": 3}) == [11, 12]
+
+
+def branching(x, w):
+    """Branches within branches, of several results, one of which is what came in; the second time by the same predicate."""
+    def body(i, a, b):
+        large = tf.reduce_sum(a) > 3.0
+        a, c = tf.cond(large, lambda: (tf.sin(a) * w, a), lambda: (tf.cond(b[0] > 0.5, lambda: a + x, lambda: a * w + 1.0), b))
+        return i + 1, a, tf.cond(large, lambda: c * a, lambda: c + b)
+    return tf.add_n(tf.while_loop(lambda i, *_: i < 4, body, [0, x, x])[1:])
+
+
+def writing(x, w):
+    """An array and a stack of the step, as TensorFlow writes them, in a loop that branches."""
+    given, made = (ops.step_array(3, dtype=tf.float32, shape=[2]) for _ in range(2))
+    flow = ops.step_array_scatter(given[0], tf.range(3), x * tf.ones([3, 1]), given[1])
+
+    def body(i, a, flow_out):
+        row = ops.step_array_read(given[0], i, flow, dtype=tf.float32, shape=[2])
+        a = tf.cond(a[0] > 0.5, lambda: a * w, lambda: a + w) * row
+        return i + 1, a, ops.step_array_write(made[0], i, a, flow_out)
+    flow_out = tf.while_loop(lambda i, *_: i < 3, body, [0, x, made[1]])[2]
+    count = ops.step_array_size(made[0], flow_out)
+    return tf.reduce_sum(ops.step_array_gather(made[0], tf.range(count), flow_out, dtype=tf.float32, shape=[2]), 0)
+
+
+@pytest.mark.parametrize("program", [branching, writing])
+def test_gradients_go_through_branches_and_arrays_of_imported_loops(program):
+    """As steep as small changes say."""
+    def build():
+        w = tf.get_variable("w", initializer=tf.constant([1.2, 0.7]))
+        tf.identity(program(tf.placeholder(tf.float32, [2], name="x"), w), name="y")
+        return tf.global_variables_initializer().name
+    proto, start = made(build)
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.import_graph_def(proto, name="")
+        kinds = {op.kind for op in graph.get_operations()}
+        assert not kinds & {"enter", "merge", "switch", "exit", "step_array", "step_array_write"} and "while" in kinds
+        y, x, w = graph.get_tensor_by_name("y:0"), graph.get_tensor_by_name("x:0"), graph.get_operation_by_name("w").outputs[0]
+        session.run(start)
+        slopes, steps = tf.gradients(y, [x, w]), np.eye(2, dtype="f") * 1e-2
+        for point in ([0.2, 0.4], [1.2, 0.4]):
+            point = np.float32(point)
+            dx, dw = session.run(slopes, {x: point})
+            near = [[session.run(y, {x: point + sign * step}).sum() for sign in (1, -1)] for step in steps]
+            np.testing.assert_allclose(dx, [(up - down) / 2e-2 for up, down in near], 1e-2)
+            assert dw.shape == (2,) and np.all(dw != 0)
+
+
+def test_an_array_with_gradients_of_its_own_stays_one_of_the_step():
+    def build():
+        handle, flow = ops.step_array(2, dtype=tf.float32, shape=[])
+        flow = ops.step_array_write(handle, 0, tf.placeholder(tf.float32, [], name="x"), flow)
+        other = ops.step_array_gradient(handle, flow, source="gradients")
+        flow = ops.step_array_write(other[0], 0, 3.0, other[1])
+        tf.identity(ops.step_array_read(other[0], 0, flow, dtype=tf.float32, shape=[]), name="y")
+    proto, _ = made(build)
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.import_graph_def(proto, name="")
+        assert "step_array" in {op.kind for op in graph.get_operations()}
+        assert session.run("y:0", {"x:0": 1.0}) == 3
 
 
 def test_a_loop_variable_may_grow():

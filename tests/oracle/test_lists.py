@@ -1,6 +1,7 @@
 """Arrays, lists and loops that travel: TensorFlow computes the same from what we wrote, and we from what it wrote."""
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,33 @@ def test_gradients_of_loops_and_lists(name: str) -> None:
         tf.import_graph_def(tf.GraphDef.FromString(proto.SerializeToString()), name="")
         for found, value in zip(session.run(names, feeds), wanted, strict=True):
             np.testing.assert_allclose(found, value, 1e-9)
+
+
+def branching(tf: Any, x: Any) -> Any:
+    def body(i: Any, v: Any, w: Any) -> Any:
+        return i + 1, *tf.cond(tf.reduce_sum(v) > 3.0, lambda: (tf.sin(v) * x, v),
+                               lambda: (tf.cond(v[0, 0] > 0.5, lambda: v + x, lambda: v * x + 1.0), w * v))
+    return tf.add_n(tf.while_loop(lambda i, *_: i < 4, body, [0, x, x])[1:])
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, "branching"])
+def test_gradients_of_ours_go_through_their_loops_branches_and_arrays(name: str) -> None:
+    with quiet(), pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PROGRAMS, "branching", branching)
+        tf = tensorflow()
+        wanted = computed(tf, name)
+        with tf.Graph().as_default() as graph:
+            tf.identity(PROGRAMS[name](tf, tf.placeholder(tf.float32, [3, 2], name="x")), name="y")
+            start, text = tf.global_variables_initializer().name, graph.as_graph_def().SerializeToString()
+    with ours.Graph().as_default() as mine, ours.Session() as session, warnings.catch_warnings():
+        ours.import_graph_def(text, name="")
+        y, handles = mine.get_tensor_by_name("y:0"), [op.outputs[0] for op in mine.get_operations() if op.kind == "variable"]
+        warnings.filterwarnings("ignore", "densify")      # of `gather`, which says what it always says
+        slopes = ours.gradients(ours.reduce_sum(y * y), [mine.get_tensor_by_name("x:0"), *handles])
+        session.run(start)
+        compared("gradients", len(wanted))
+        for found, value in zip(session.run([y, *slopes], {"x:0": X}), wanted, strict=True):
+            np.testing.assert_allclose(found, value, 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

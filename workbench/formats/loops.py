@@ -8,18 +8,19 @@ from workbench.core.graph.opdef import registry
 from workbench.core.graph.program import has_effect, topological
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow_body import copy_operation, outside, unify, waits
+from workbench.formats.branches import NotPlain, must, raise_branches
 from workbench.formats.frames import frames_of
 
 __all__ = ["raise_loops"]
 
-_STEERS = {"switch", "merge", "enter", "exit", "next_iteration", "loop_cond", "control_trigger"}
+_STEERS = {"enter", "exit", "next_iteration", "loop_cond", "control_trigger"}      # beside those of branches
 
 
 def raise_loops(graph: Graph, first: int, kept: Collection[Operation]) -> None:
     """Make a `while` of each loop that is nothing else, among the operations of `graph` from the one of that number on.
 
     The exits stay under their names; what is within becomes its bodies, with the names that it had. A loop that holds one of
-    the operations `kept`, branches in its body, or arrays and stacks of a step, stays as it is.
+    the operations `kept`, or arrays and stacks of a step, stays as it is; branches in it become `if`.
     """
     left: set[str] = {op.attrs["frame_name"] for op in graph.operations[first:] if op.kind == "enter"}
     while left:
@@ -29,17 +30,8 @@ def raise_loops(graph: Graph, first: int, kept: Collection[Operation]) -> None:
         left.discard(frame)
         try:
             _Loop(graph, frame, inside, kept).replace()
-        except _NotPlain:
+        except NotPlain:
             continue
-
-
-class _NotPlain(Exception):
-    """It is no loop as while_loop writes it."""
-
-
-def _must(holds: object) -> None:
-    if not holds:
-        raise _NotPlain
 
 
 class _Loop:
@@ -50,9 +42,9 @@ class _Loop:
         self.graph = graph
         self.enters = [op for op in graph.operations if op.kind == "enter" and op.attrs["frame_name"] == frame]
         self.members = {op for op, path in inside.items() if path[-1] == frame}
-        _must(not any(frame in path[:-1] for path in inside.values()))      # a loop within that stayed as it is
+        must(not any(frame in path[:-1] for path in inside.values()))      # a loop within that stayed as it is
         conditions = [op for op in self.members if op.kind == "loop_cond"]
-        _must(len(conditions) == 1)
+        must(len(conditions) == 1)
         self.condition = conditions[0]
         self.first = [op for op in self.enters if not op.attrs["is_constant"]]
         self.merges = [self._merge(op) for op in self.first]
@@ -61,25 +53,25 @@ class _Loop:
         outer = {op for exits in self.exits for op in exits}
         steering = {*self.merges, *self.switches, self.condition, *outer, *(merge.inputs[1].op for merge in self.merges)}
         self.rest = self.members - steering - self._pivots()
-        _must(not any(op.kind in _STEERS or op.kind.startswith("step_") for op in self.rest))
-        _must(not any(op in self.members - outer or op in self.enters for op in kept))
+        must(not any(op.kind in _STEERS or op.kind.startswith("step_") for op in self.rest))
+        must(not any(op in self.members - outer or op in self.enters for op in kept))
 
     def _merge(self, enter: Operation) -> Operation:
         found = self.graph.readers(enter.outputs[0])
-        _must(len(found) == 1 and found[0].kind == "merge" and len(found[0].inputs) == 2)
+        must(len(found) == 1 and found[0].kind == "merge" and len(found[0].inputs) == 2)
         merge = found[0]
-        _must(merge.inputs[0] is enter.outputs[0] and merge.inputs[1].op.kind == "next_iteration")
-        _must(not self.graph.readers(merge.outputs[1]))
+        must(merge.inputs[0] is enter.outputs[0] and merge.inputs[1].op.kind == "next_iteration")
+        must(not self.graph.readers(merge.outputs[1]))
         return merge
 
     def _switch(self, merge: Operation) -> Operation:
         found = [op for op in self.graph.readers(merge.outputs[0]) if op.kind == "switch"]
-        _must(len(found) == 1 and found[0].inputs == (merge.outputs[0], self.condition.outputs[0]))
+        must(len(found) == 1 and found[0].inputs == (merge.outputs[0], self.condition.outputs[0]))
         return found[0]
 
     def _exits(self, switch: Operation) -> list[Operation]:
         found = self.graph.readers(switch.outputs[0])
-        _must(all(op.kind == "exit" for op in found))
+        must(all(op.kind == "exit" for op in found))
         return found
 
     def _pivots(self) -> set[Operation]:
@@ -98,7 +90,7 @@ class _Loop:
             going_on = [switch.outputs[1] for switch in self.switches]
             results = [merge.inputs[1].op.inputs[0] for merge in self.merges]
             used = self._fill(test, [merged], [self.condition.inputs[0]]) | self._fill(body, [merged, going_on], results)
-            _must(not any(has_effect(op) for op in self.rest - used))
+            must(not any(has_effect(op) for op in self.rest - used))
             captures = unify((test, body), len(merged))
             before = [c for enter in self.first for c in enter.controls]
             attrs = {"cond_graph": test, "body_graph": body, "trip_count": None, "back_prop": True,
@@ -121,6 +113,7 @@ class _Loop:
                     tensors[tensor] = body.capture(self._outer(tensor))
             copy_operation(op, body, tensors, operations, op.name)
         body.results = [tensors[t] if t in tensors else body.capture(self._outer(t)) for t in results]
+        raise_branches(body)
         return chosen
 
     def _between(self, results: Iterable[Tensor], known: Collection[Tensor]) -> set[Operation]:
@@ -131,7 +124,7 @@ class _Loop:
             op = left.pop()
             if op in found or op not in self.members:
                 continue
-            _must(op in self.rest)      # a value of another iteration, or of after the loop
+            must(op in self.rest)      # a value of another iteration, or of after the loop
             found.add(op)
             left += [t.op for t in op.inputs if t not in known]
             left += [c for c in op.controls if c in self.rest]

@@ -13,6 +13,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_gra
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow import set_back_edge
 from workbench.formats import families as _families  # noqa: F401  (fills the tables of twins)
+from workbench.formats.arrays import as_lists
 from workbench.formats.functions import inlined
 from workbench.formats.gates import Gates
 from workbench.formats.loops import raise_loops
@@ -57,6 +58,7 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
     given = {_text(key): value for key, value in (input_map or {}).items()}
     wanted = None if return_elements is None else [_text(text) for text in return_elements]
     proto = _without_savers(inlined(as_message("GraphDef", graph_def, "import_graph_def")))
+    proto = as_lists(proto, {_tensor_name(text) for text in (*given, *(wanted or ()))})
     graph = get_default_graph()
     scope = graph.unique_name(name or "import") + "/" if name != "" else graph.scope
     shapes: dict[str, Shape] = {}

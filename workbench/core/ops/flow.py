@@ -34,8 +34,14 @@ def switch(data: Any, pred: Any) -> Any:
 
 
 @switch.gradient
-def _(node: Operation, on_false: Tensor, on_true: Tensor) -> Any:
-    return ops.merge([on_false, on_true])[0], None
+def _(node: Operation, *dys: Tensor | None) -> Any:
+    return ops.merge([_nothing(side) if dy is None else dy for dy, side in zip(dys, node.outputs)])[0], None
+
+
+def _nothing(side: Tensor) -> Tensor:
+    """The gradient of a list on the side of a switch that nobody reads: it lives as the side does."""
+    with side.graph.control_dependencies([ops.identity(side)]):
+        return ops.list_new()      # type: ignore[no-any-return]
 
 
 def _merged(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:

@@ -7,6 +7,7 @@ from workbench.formats.families import (
     gradients,
     inputs,
     list_readers,
+    listed_arrays,
     lists,
     lookups,
     mathematics,
@@ -19,5 +20,5 @@ from workbench.formats.families import (
     texts,
 )
 
-__all__ = ["arithmetic", "arrays", "decoding", "flow", "gradients", "inputs", "list_readers", "lists", "lookups",
-           "mathematics", "networks", "pictures", "quantized", "sampling", "state", "step_arrays", "texts"]
+__all__ = ["arithmetic", "arrays", "decoding", "flow", "gradients", "inputs", "list_readers", "listed_arrays", "lists",
+           "lookups", "mathematics", "networks", "pictures", "quantized", "sampling", "state", "step_arrays", "texts"]

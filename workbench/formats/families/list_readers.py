@@ -1,6 +1,7 @@
 """TensorFlow's TensorList operations read as lists of ours; an element that was never written is zeros there."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from workbench.core.graph.build import constant_value, ops
@@ -9,7 +10,7 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.formats.twins import Node, imports, rows
 
-__all__: list[str] = []
+__all__ = ["cut", "in_frame", "scattered"]
 
 rows("list_extend TensorListConcatLists list more", write=False)
 
@@ -24,20 +25,20 @@ def _held(node: Node, shape: Shape) -> dict[str, Any]:
     return {"dtype": node.needed("element_dtype"), "shape": None if shape.sizes is None else list(shape.sizes)}
 
 
-def _in_frame(node: Node) -> Any:
+def in_frame(node: Node) -> Any:
     """The scope in which what reads nothing belongs to the frame of a loop or the branch that the node is in."""
     return get_default_graph().control_dependencies([tensor.op for tensor in node.inputs])
 
 
 def _unwritten(node: Node, count: Tensor) -> Tensor:
     """A list of `count` elements of which none was written."""
-    with _in_frame(node):
+    with in_frame(node):
         return ops.list_drop(ops.list_new(), -count)
 
 
 @imports("EmptyTensorList")
 def _(node: Node) -> Any:
-    with _in_frame(node):
+    with in_frame(node):
         return ops.list_new(name=node.exact)
 
 
@@ -104,20 +105,20 @@ def _(node: Node) -> Any:
     return ops.gather(_stacked(node, 2), node.inputs[1], name=node.exact)
 
 
-def _cut(node: Node, tensor: Tensor, lengths: Tensor) -> Tensor:
+def cut(node: Node, tensor: Tensor, lengths: Tensor) -> Tensor:
     """The list of pieces of `lengths` of a tensor."""
     stops, count = ops.cumsum(lengths), ops.size(lengths)
 
     def body(i: Tensor, made: Tensor) -> Any:
         stop = ops.gather(stops, i)
         return i + 1, ops.list_push(made, tensor[stop - ops.gather(lengths, i):stop])
-    with _in_frame(node):
+    with in_frame(node):
         return ops.while_loop(lambda i, made: i < count, body, (ops.constant(0), ops.list_new()))[1]
 
 
 @imports("TensorListSplit")
 def _(node: Node) -> Any:
-    return _cut(node, node.inputs[0], node.inputs[2])
+    return cut(node, node.inputs[0], node.inputs[2])
 
 
 @imports("TensorListConcat", "TensorListConcatV2")
@@ -131,7 +132,7 @@ def _(node: Node) -> Any:
         return [ops.list_concat(whole, **rows_, name=node.exact), ops.list_sizes(listed)]
     count = ops.cast(ops.reduce_sum(lengths, keepdims=True), "int32")      # what was never written has these lengths
     like = ops.zeros(ops.concat([count, ops.cast(node.inputs[1], "int32")[1:]], 0), held["dtype"])
-    return [ops.list_concat_like(listed, like, _cut(node, like, lengths), name=node.exact), lengths]
+    return [ops.list_concat_like(listed, like, cut(node, like, lengths), name=node.exact), lengths]
 
 
 @imports("TensorListGetItem")
@@ -146,25 +147,28 @@ def _(node: Node) -> Any:
     return ops.list_set(*node.inputs, grows=node.attr("resize_if_index_out_of_bounds", False), name=node.exact)
 
 
-def _scattered(node: Node, listed: Tensor, tensor: Tensor, indices: Tensor) -> Tensor:
-    """The list with rows of a tensor at the places that indices tell, the last where some are equal."""
+def scattered(node: Node, listed: Tensor, tensor: Tensor, indices: Tensor, *,
+              place: Callable[[Tensor, Tensor], Tensor] = lambda listed, index: index) -> Tensor:
+    """The list with rows of a tensor at the places that indices tell, the last where some are equal; `place` checks each."""
     count = ops.size(indices)
-    with _in_frame(node):
-        return ops.while_loop(lambda i, listed: i < count, lambda i, listed: (
-            i + 1, ops.list_set(listed, ops.gather(indices, i), ops.gather(tensor, i))), (ops.constant(0), listed))[1]
+
+    def body(i: Tensor, listed: Tensor) -> Any:
+        return i + 1, ops.list_set(listed, place(listed, ops.gather(indices, i)), ops.gather(tensor, i))
+    with in_frame(node):
+        return ops.while_loop(lambda i, listed: i < count, body, (ops.constant(0), listed))[1]
 
 
 @imports("TensorListScatterIntoExistingList")
 def _(node: Node) -> Any:
-    return _scattered(node, *node.inputs)
+    return scattered(node, *node.inputs)
 
 
 @imports("TensorListScatterV2")
 def _(node: Node) -> Any:
     tensor, indices, _, count = node.inputs
-    return _scattered(node, _unwritten(node, ops.maximum(count, 0)), tensor, indices)
+    return scattered(node, _unwritten(node, ops.maximum(count, 0)), tensor, indices)
 
 
 @imports("TensorListScatter")
 def _(node: Node) -> Any:
-    return _scattered(node, _unwritten(node, ops.constant(0)), *node.inputs[:2])
+    return scattered(node, _unwritten(node, ops.constant(0)), *node.inputs[:2])
