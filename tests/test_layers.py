@@ -123,6 +123,7 @@ LAYERS = (
     ("parts of graphs", "formats.scoped"),
     ("files of saved models", "formats.assets"),
     ("meta graphs", "formats.meta"),
+    ("folders of checkpoints", "formats.folders"),
     ("savers of TensorFlow", "formats.saver"),
     ("values of checkpoints", "formats.restoring"),
     ("saved models", "formats.saved_model"),

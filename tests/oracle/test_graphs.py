@@ -98,6 +98,27 @@ def test_training_goes_on_in_the_other_library(forth: bool, tmp_path: Any) -> No
 
 
 @PAIRS
+def test_a_monitored_training_goes_on_in_the_other_library(forth: bool, tmp_path: Any) -> None:
+    """In one folder, from what the first one left there."""
+    def train(tf: Any) -> Any:
+        with quiet(), tf.Graph().as_default():
+            w = tf.get_variable("w", initializer=3.0)
+            tf.train.get_or_create_global_step()
+            step = tf.train.GradientDescentOptimizer(0.1).minimize(w * w, tf.train.get_global_step())
+            with tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), save_checkpoint_steps=2,
+                                                   save_summaries_steps=None, save_summaries_secs=None) as session:
+                for _ in range(4):
+                    session.run(step)
+                return session.run([tf.train.get_global_step(), w])
+    writer, reader = both(forth)
+    assert train(writer)[0] == 4
+    compared("values", 1)
+    step, value = train(reader)
+    assert step == 8
+    np.testing.assert_allclose(value, 3 * 0.8 ** 8, 1e-5)
+
+
+@PAIRS
 def test_saved_models_and_frozen_graphs(forth: bool, tmp_path: Any) -> None:
     writer, reader = both(forth)
     with quiet():

@@ -20,7 +20,7 @@ from workbench.formats.messages import decode, message
 from workbench.formats.table import MAGIC, number, read_table, varint, write_table
 from workbench.formats.values import NUMBERED, array_of, dtype_number, dtype_of_number, shape_of, shape_proto
 
-__all__ = ["Reader", "exists", "is_tensorflow", "open_checkpoint", "remove", "write", "write_old"]
+__all__ = ["Reader", "exists", "is_tensorflow", "open_checkpoint", "own", "remove", "write", "write_old"]
 
 Array = np.ndarray[Any, Any]
 _VERSION = 1
@@ -90,8 +90,11 @@ def open_checkpoint(path: Any) -> Reader:
     base = os.fsdecode(path)
     if os.path.isfile(f"{base}.index"):
         return _bundle(base)
-    if _is_table(base):
-        return _old(base)
+    return _old(base) if _is_table(base) else own(base)
+
+
+def own(base: str) -> Reader:
+    """The checkpoint of our format at `base`."""
     found = checkpoint.contents(base)
     kinds = {name: (as_dtype(dtype), Shape(shape)) for name, (dtype, shape) in found.tensors.items()}
     return Reader(str(found.path), kinds, lambda name: checkpoint.read_part(found.path, name))
@@ -176,39 +179,40 @@ def _lengths(lengths: Sequence[int]) -> bytes:
     return b"".join(struct.pack("<I" if n < 2**32 else "<Q", n) for n in lengths)
 
 
-def write(path: Any, tensors: Mapping[str, Array | list[Part]]) -> str:
-    """Write a bundle of one data file at `path`; gives the path. The index comes last and at once, so that a checkpoint that
-    is there is whole. A tensor in several parts is written part by part."""
+def write(path: Any, *shards: Mapping[str, Array | list[Part]]) -> str:
+    """Write a bundle at `path`, a data file for each of `shards`; gives the path. The index comes last and at once, so that a
+    checkpoint that is there is whole. A tensor in several parts is written part by part, in any of the files."""
     base = Path(os.fsdecode(path)).absolute()
     base.parent.mkdir(parents=True, exist_ok=True)
-    header = message("BundleHeaderProto")(num_shards=1, version=message("VersionDef")(producer=_VERSION))
-    rows = {b"": header.SerializeToString()}
-    data_path, partial = f"{base}.data-00000-of-00001", f"{base}.partial"
-    with open(partial, "wb") as file:
-        for name in sorted(tensors, key=str.encode):
-            parts = _parts(tensors[name])
-            cut = parts[0].array.shape != tuple(parts[0].shape)
-            if cut:
-                rows[name.encode()] = message("BundleEntryProto")(
-                    dtype=dtype_number(as_dtype(parts[0].array.dtype)), shape=shape_proto(parts[0].shape),
-                    slices=[_extents(part) for part in parts]).SerializeToString()
-            for part in parts:
-                key = _slice_key(name, _extents(part)) if cut else name.encode()
-                rows[key] = _append(file, part.array)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, data_path)
+    header = message("BundleHeaderProto")(num_shards=len(shards), version=message("VersionDef")(producer=_VERSION))
+    rows, cut = {b"": header.SerializeToString()}, dict[str, list[Part]]()
+    partial = f"{base}.partial"
+    for place, tensors in enumerate(shards):
+        with open(partial, "wb") as file:
+            for name in sorted(tensors, key=str.encode):
+                for part in _parts(tensors[name]):
+                    whole = part.array.shape == tuple(part.shape)
+                    if not whole:
+                        cut.setdefault(name, []).append(part)
+                    rows[name.encode() if whole else _slice_key(name, _extents(part))] = _append(file, place, part.array)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, f"{base}.data-{place:05d}-of-{len(shards):05d}")
+    for name, parts in cut.items():
+        rows[name.encode()] = message("BundleEntryProto")(
+            dtype=dtype_number(as_dtype(parts[0].array.dtype)), shape=shape_proto(parts[0].shape),
+            slices=[_extents(part) for part in parts]).SerializeToString()
     Path(partial).write_bytes(write_table(sorted(rows.items())))
     os.replace(partial, f"{base}.index")
     return os.fsdecode(path)
 
 
-def _append(file: Any, array: Array) -> bytes:
-    """Write an array; gives the entry that says where it is."""
+def _append(file: Any, shard: int, array: Array) -> bytes:
+    """Write an array into the file of a shard; gives the entry that says where it is."""
     dtype = as_dtype(array.dtype)
     data, crc = _written(array, dtype)
-    entry = message("BundleEntryProto")(dtype=dtype_number(dtype), shape=shape_proto(array.shape), offset=file.tell(),
-                                        size=len(data), crc32c=crc)
+    entry = message("BundleEntryProto")(dtype=dtype_number(dtype), shape=shape_proto(array.shape), shard_id=shard,
+                                        offset=file.tell(), size=len(data), crc32c=crc)
     file.write(data)
     return bytes(entry.SerializeToString())
 
@@ -225,7 +229,7 @@ def _written(array: Array, dtype: DType) -> tuple[bytes, int]:
 
 
 def remove(path: Any) -> None:
-    """Delete a checkpoint of either kind, a bundle's index first, and the graph beside it."""
+    """Delete what TensorFlow would read of a checkpoint, a bundle's index first, and the graph beside it."""
     base = Path(os.fsdecode(path))
     if _is_table(str(base)):
         base.unlink()

@@ -11,10 +11,10 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 from workbench.core.run.session import Session
 from workbench.formats import saved_model
+from workbench.formats.folders import NewCheckpointReader, checkpoint_exists
 from workbench.formats.graph_util import convert_variables_to_constants, extract_sub_graph, remove_training_nodes
 from workbench.formats.messages import message, parse_text
 from workbench.formats.reader import as_message, import_graph_def
-from workbench.formats.saver import NewCheckpointReader, checkpoint_exists
 from workbench.formats.values import attr, dtype_of_number
 
 __all__ = ["freeze_graph", "freeze_graph_with_def_protos", "optimize_for_inference", "print_tensors_in_checkpoint_file",

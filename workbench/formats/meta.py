@@ -23,7 +23,7 @@ from workbench.formats.writer import Writer, graph_def
 from workbench.nn.blocks import SaveSliceInfo
 from workbench.nn.contrib.framework import strip_name_scope
 from workbench.nn.variables import GraphKeys, Variable
-from workbench.train.saving.saver import Piece
+from workbench.train.saving.pieces import Piece
 from workbench.train.sessions.coordinator import QueueRunner
 
 __all__ = ["add_saver", "meta_graph", "queue_runner_def", "queue_runner_from", "read_meta", "variable_def", "variable_from",

@@ -10,7 +10,8 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.shape import as_shape
-from workbench.formats.saver import Saver, load_checkpoint
+from workbench.formats.folders import load_checkpoint
+from workbench.formats.saver import Saver
 from workbench.nn.blocks import full_name
 from workbench.nn.contrib.framework import assign_from_values
 from workbench.nn.partitions import variable_parts

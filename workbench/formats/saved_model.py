@@ -19,7 +19,7 @@ from workbench.nn.framework import control_dependencies
 from workbench.nn.lookups import local_initializer
 from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, group
 from workbench.train.estimators.signatures import DEFAULT_KEY, predict_signature_def
-from workbench.train.saving.saver import pieces_of
+from workbench.train.saving.pieces import pieces_of
 
 __all__ = ["Builder", "load", "main_op", "main_op_with_restore", "maybe_saved_model_directory", "read", "simple_save",
            "tag_sets"]

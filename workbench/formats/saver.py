@@ -4,7 +4,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,18 @@ from workbench import errors
 from workbench.core.graph.graph import Graph, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
-from workbench.core.state.manifest import MANIFEST
+from workbench.core.state import checkpoint
 from workbench.core.state.shards import Part
 from workbench.formats import bundle
+from workbench.formats.folders import get_checkpoint_mtimes, get_checkpoint_state, update_checkpoint_state
 from workbench.formats.graph_util import write_graph
-from workbench.formats.messages import message, parse_text
+from workbench.formats.messages import message
 from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
 from workbench.formats.scoped import UNBOUND
 from workbench.nn.variables import Variable
 from workbench.train.saving import saver as native
 
-__all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_graph", "export_scoped_meta_graph",
-           "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state", "import_meta_graph",
-           "import_scoped_meta_graph", "latest_checkpoint", "list_variables", "load_checkpoint", "load_variable",
-           "update_checkpoint_state"]
+__all__ = ["Saver", "export_meta_graph", "export_scoped_meta_graph", "import_meta_graph", "import_scoped_meta_graph"]
 
 V1, V2 = 1, 2
 _log = logging.getLogger("workbench")
@@ -44,11 +42,11 @@ def _check(saver_def: Any) -> None:
 
 
 class Saver(native.Saver):
-    """Saver of TensorFlow 1.x. `write_version=SaverDef.V2` writes TensorFlow's files (`.index`, `.data-…`, `.meta`, and the
-    state file `checkpoint`), V1 the one file of its older format; without it, and where a `save` asks for nothing that only
-    these can (another state file, or none), the files are ours, which the tasks of a cluster write themselves. All are
-    restored. A `saver_def`, of a meta graph for example, says how many checkpoints stay and in which format they are; the
-    nodes that it names are not needed.
+    """Saver of TensorFlow 1.x. It writes TensorFlow's files (`.index`, `.data-…`, `.meta`, and the state file `checkpoint`), a
+    data file for each device where it is `sharded`, or with `write_version=SaverDef.V1` the one file of its older format; where
+    the path is a URL the files are ours. What trains by itself (MonitoredTrainingSession, Estimator) writes ours, in which
+    tasks, input and generators stand besides, and TensorFlow's beside them. All are restored. A `saver_def`, of a meta graph
+    for example, says how many checkpoints stay and in which format they are; the nodes that it names are not needed.
     """
 
     def __init__(self, var_list: Any = None, *args: Any, write_version: Any = None, save_relative_paths: bool = False,
@@ -58,7 +56,8 @@ class Saver(native.Saver):
             write_version = saver_def.version or V1
             options.update({key: getattr(saver_def, key) for key in ("max_to_keep", "keep_checkpoint_every_n_hours")})
         super().__init__(var_list, *args, **options)
-        self._version, self._relative, self._formless = write_version, save_relative_paths, False
+        self._sharded = bool(options.get("sharded", args[1] if len(args) > 1 else False))
+        self._version, self._relative, self._formless = write_version or V2, save_relative_paths, False
         self._meta: tuple[tuple[int, ...], Any] | None = None      # how large the graph was, and its meta graph
 
     @property
@@ -82,12 +81,9 @@ class Saver(native.Saver):
     def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True) -> str | None:
         """As train.Saver.save, with the meta graph beside the checkpoint, which a log message replaces where an operation of
-        the graph has no form in TensorFlow's; in TensorFlow's format the values pass through this process, read in one step."""
-        if self._version is None and write_state and latest_filename in (None, "checkpoint"):
-            base = super().save(sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
-            if base is not None and write_meta_graph:
-                self._beside(sess.graph, base, meta_graph_suffix)
-            return base
+        the graph has no form in TensorFlow's; the values pass through this process, read in one step."""
+        if "://" in os.fsdecode(save_path):
+            return super().save(sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
         step = self._step(sess, global_step)
         if self._nothing:
             return None
@@ -99,17 +95,58 @@ class Saver(native.Saver):
             raise errors.InvalidArgumentError(f"Saver.save: 'latest_filename' collides with 'save_path': {state!r} and "
                                               f"{path!r}; choose another name")
         with self._lock:
-            (bundle.write_old if self._version == V1 else bundle.write)(path, self._values(sess))
+            self._write(path, self._values(sess))
             if write_meta_graph:
-                self._write_meta(sess.graph, f"{path}.{meta_graph_suffix}")
+                self._beside(sess.graph, path, meta_graph_suffix)
             if write_state:
                 self.keep(path)
                 update_checkpoint_state(str(Path(path).parent), path, self.last_checkpoints, latest_filename, self._relative)
         return path
 
+    def _write(self, path: str, values: Sequence[Mapping[str, Any]]) -> None:
+        if self._version == V1:
+            whole = dict[str, Any]()
+            for found in values:
+                for key, value in found.items():
+                    whole[key] = whole[key] + value if key in whole else value
+            bundle.write_old(path, whole)
+        else:
+            bundle.write(path, *values)
+        if checkpoint.exists(path):      # of before
+            super()._remove(path)
+
     def describe(self, graph: Graph, path: str) -> None:
-        """Write the meta graph beside a checkpoint, in a local folder."""
+        """Write beside a checkpoint of ours, in a local folder, TensorFlow's of the same values, with the meta graph."""
         self._beside(graph, path, "meta")
+        if "://" not in path:
+            keys = dict.fromkeys([*(piece.key for piece in self._pieces), *(s.name for one in self.objects for s in one.specs)])
+            bundle.write(path, _Read(bundle.own(path), list(keys)))
+            update_checkpoint_state(str(Path(path).parent), path, self.last_checkpoints, None, self._relative)
+
+    # what there is
+    @staticmethod
+    def state(folder: Any) -> Any:
+        """The CheckpointState of a folder, None where its newest checkpoint is gone."""
+        found = get_checkpoint_state(folder)
+        return found if found is not None and bundle.exists(found.model_checkpoint_path) else None
+
+    @staticmethod
+    def candidates(folder: Any) -> list[str]:
+        """The checkpoints of a folder, newest first: those that its state file names, and ours."""
+        state = Saver.state(folder)
+        named = [] if state is None else [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]
+        paths = [*filter(bundle.is_tensorflow, named), *native.Saver.candidates(folder)]
+        return list(dict.fromkeys(path if "://" in path else os.path.abspath(path) for path in paths))
+
+    @staticmethod
+    def names(path: Any) -> list[str]:
+        """The names of the tensors of a checkpoint."""
+        return sorted(bundle.open_checkpoint(path).kinds)
+
+    @staticmethod
+    def value(path: Any, name: str) -> Any:
+        """A tensor of a checkpoint; NotFoundError where it has none of that name."""
+        return bundle.open_checkpoint(path).get_tensor(name)
 
     def write_graph(self, graph: Graph, folder: Any) -> None:
         """Write the graph as text into a local folder: `graph.pbtxt`."""
@@ -136,28 +173,30 @@ class Saver(native.Saver):
                 self._meta = size, self.export_meta_graph()
         write_message(file, self._meta[1], as_text=False)
 
-    def _values(self, sess: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _values(self, sess: Any) -> list[dict[str, Any]]:
+        """What is saved, in parts as it is written: one, or one for each device."""
+        devices = list(self.groups) if self._sharded else []
+        parts: list[dict[str, Any]] = [{} for _ in range(max(1, len(devices)))]
         values, objects = sess.run([[piece.variable for piece in self._pieces], self.object_tensors])
-        found.update(zip((spec.name for one in self.objects for spec in one.specs), objects))
+        parts[0].update(zip((spec.name for one in self.objects for spec in one.specs), objects))
         for piece, value in zip(self._pieces, values):
+            found = parts[devices.index(piece.variable.op.device)] if devices else parts[0]
             value, block = np.asarray(value, piece.variable.dtype.numpy), piece.block
             if block is None:
                 found[piece.key] = value
             else:
                 found.setdefault(piece.key, []).append(Part(value, tuple(block.var_offset), tuple(block.full_shape)))
-        return found
+        return parts
 
     def _remove(self, path: str) -> None:
-        if bundle.is_tensorflow(path):
-            bundle.remove(path)
-        else:
+        if "://" in path or checkpoint.exists(path):
             super()._remove(path)
-            Path(f"{path}.meta").unlink(missing_ok=True)
+        if "://" not in path:
+            bundle.remove(path)
 
     def restore(self, sess: Any, save_path: Any) -> None:
-        """As train.Saver.restore, from checkpoints of either kind."""
-        if save_path is None or not bundle.is_tensorflow(save_path) or self._nothing:
+        """As train.Saver.restore, from checkpoints of any kind: of ours, where that stands there besides."""
+        if save_path is None or self._nothing or not bundle.is_tensorflow(save_path) or checkpoint.exists(save_path):
             super().restore(sess, save_path)
             return
         reader = bundle.open_checkpoint(save_path)
@@ -218,6 +257,22 @@ class Saver(native.Saver):
             return Saver(saver_def=saver_def)
         inside = _by_name(root_graph().get_collection("variables"), import_scope)
         return Saver(_named({name.partition(":")[0]: variable for name, variable in inside.items()}), saver_def=saver_def)
+
+
+class _Read(Mapping[str, Any]):
+    """Tensors of a checkpoint, each read when it is asked for."""
+
+    def __init__(self, reader: bundle.Reader, names: Sequence[str]) -> None:
+        self._reader, self._names = reader, names
+
+    def __getitem__(self, name: str) -> Any:
+        return self._reader.get_tensor(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def export_meta_graph(filename: Any = None, meta_info_def: Any = None, graph_def: Any = None, saver_def: Any = None,
@@ -288,91 +343,3 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, impo
     keep = proto.saver_def.max_to_keep if proto.HasField("saver_def") else 5
     hours = proto.saver_def.keep_checkpoint_every_n_hours if proto.HasField("saver_def") else 10000.0
     return Saver(_named(chosen), max_to_keep=keep, keep_checkpoint_every_n_hours=hours, write_version=V2)
-
-
-# folders
-
-def update_checkpoint_state(save_dir: Any, model_checkpoint_path: str, all_model_checkpoint_paths: Sequence[str] | None = None,
-                            latest_filename: str | None = None, save_relative_paths: bool = False) -> None:
-    """Write the file that says which checkpoint of a folder is the newest, and which there are; with `save_relative_paths` so
-    that the folder may be moved."""
-    told = generate_checkpoint_state_proto(os.fsdecode(save_dir), model_checkpoint_path, all_model_checkpoint_paths)
-    if save_relative_paths:
-        short = [os.path.relpath(path, save_dir) if os.path.isabs(path) else path
-                 for path in (told.model_checkpoint_path, *told.all_model_checkpoint_paths)]
-        told.model_checkpoint_path, told.all_model_checkpoint_paths[:] = short[0], short[1:]
-    write_message(Path(os.fsdecode(save_dir)) / (latest_filename or "checkpoint"), told, True)
-
-
-def generate_checkpoint_state_proto(save_dir: Any, model_checkpoint_path: str,
-                                    all_model_checkpoint_paths: Sequence[str] | None = None) -> Any:
-    """The message CheckpointState of a folder; a relative path in it is meant from the folder."""
-    paths = list(all_model_checkpoint_paths or [])
-    if not paths or paths[-1] != model_checkpoint_path:
-        paths.append(model_checkpoint_path)
-
-    def short(path: str) -> str:
-        return os.path.relpath(path, save_dir) if not os.path.isabs(path) else path
-    return message("CheckpointState")(model_checkpoint_path=short(model_checkpoint_path),
-                                      all_model_checkpoint_paths=[short(path) for path in paths])
-
-
-def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
-    """When each of the checkpoints was written, in seconds since the epoch, those that are there."""
-    files = [[Path(f"{prefix}{end}") for end in (".index", MANIFEST, "")] for prefix in map(os.fsdecode, checkpoint_prefixes)]
-    found = [next((file for file in kinds if file.is_file()), None) for kinds in files]
-    return [file.stat().st_mtime for file in found if file is not None]
-
-
-def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
-    """What a folder's state file says, or which checkpoints of our format it has; None where it has none."""
-    folder = Path(os.fsdecode(checkpoint_dir))
-    file = folder / (latest_filename or "checkpoint")
-    text = file.read_text() if file.is_file() else "{"
-    if text.startswith("{"):      # ours
-        return native.get_checkpoint_state(checkpoint_dir) if latest_filename in (None, "checkpoint") else None
-    told = parse_text("CheckpointState", text, f"get_checkpoint_state: {str(file)!r}")
-    if not told.model_checkpoint_path:
-        raise errors.InvalidArgumentError(f"get_checkpoint_state: Invalid checkpoint state loaded from {str(folder)!r}: it "
-                                          "names no checkpoint; save again")
-    full = [path if os.path.isabs(path) else str(folder / path)
-            for path in (told.model_checkpoint_path, *told.all_model_checkpoint_paths)]
-    told.model_checkpoint_path, told.all_model_checkpoint_paths[:] = full[0], full[1:]
-    return told
-
-
-def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
-    """The newest checkpoint of a folder, None when there is none."""
-    state = get_checkpoint_state(checkpoint_dir, latest_filename)
-    if state is None or not bundle.exists(state.model_checkpoint_path):
-        return None
-    return str(state.model_checkpoint_path)
-
-
-def checkpoint_exists(checkpoint_prefix: Any) -> bool:
-    """Is there a checkpoint at this path?"""
-    return bundle.exists(checkpoint_prefix)
-
-
-def load_checkpoint(ckpt_dir_or_file: Any) -> bundle.Reader:
-    """A reader of a checkpoint, or of the newest one of a folder."""
-    given = os.fsdecode(ckpt_dir_or_file)
-    path = latest_checkpoint(given) if os.path.isdir(given) else given
-    if path is None:
-        raise errors.NotFoundError(f"load_checkpoint: folder {given!r} has no checkpoint; give the path of one")
-    return bundle.open_checkpoint(path)
-
-
-def NewCheckpointReader(filepattern: Any) -> bundle.Reader:
-    """A reader of the checkpoint at a path."""
-    return bundle.open_checkpoint(filepattern)
-
-
-def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
-    """(name, shape) of each tensor of a checkpoint, by name."""
-    return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
-
-
-def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
-    """A tensor of a checkpoint; `name` may end in ":0"."""
-    return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))

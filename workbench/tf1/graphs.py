@@ -16,7 +16,7 @@ from workbench.core.graph.dtype import as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.run.session import Session
-from workbench.formats import graph_util, messages, meta, saved_model, saver
+from workbench.formats import folders, graph_util, messages, meta, saved_model, saver
 from workbench.formats import values as values_of
 from workbench.formats.reader import create_operation, import_graph_def
 from workbench.formats.schema import ENUMS
@@ -44,7 +44,8 @@ def message(name: str) -> Any:
     return messages.message(name)
 
 
-TRAIN = {"write_graph": graph_util.write_graph, **{name: getattr(saver, name) for name in saver.__all__}}
+TRAIN = {"write_graph": graph_util.write_graph,
+         **{name: getattr(module, name) for module in (saver, folders) for name in module.__all__}}
 """The functions of graphs and checkpoints in `tf.train`."""
 
 

@@ -66,10 +66,10 @@ def _dtype(dtype: Any, exact: bool) -> str:
     return f"tf.{dtype.name}" if exact else f"<dtype: {dtype.name!r}>"
 
 
-def _saver(*args: Any, **options: Any) -> Any:
+def _saver() -> Any:
     from workbench.formats.saver import Saver  # protocol buffers are loaded when somebody saves
 
-    return Saver(*args, **options)
+    return Saver
 
 
 class Graph(wb.Graph):

@@ -18,8 +18,8 @@ class Language:
     ("cond/add"), not each in one of its own ("cond/then/add"); with `below` constants that are made of its arguments stand
     under the operation ("add/y"). `type` is what an operation's type is called. The others give the texts of tensors,
     operations, variables, shapes and element types: (thing, is it asked by repr?) -> text. Where `variables_are_true`, a
-    variable is true in a Python condition, as any object; else it raises, as a tensor does. `saver` makes what saves the
-    variables of such a graph where the program gives no saver (None: a train.Saver).
+    variable is true in a Python condition, as any object; else it raises, as a tensor does. `saver` gives the class of what
+    saves such a graph where the program gives no saver (None: train.Saver), and knows the checkpoints of a folder.
     """
 
     names: Mapping[str, str]
@@ -33,7 +33,7 @@ class Language:
     shape: Callable[[Any, bool], str]
     dtype: Callable[[Any, bool], str]
     variables_are_true: bool = False
-    saver: Callable[..., Any] | None = None
+    saver: Callable[[], Any] | None = None
 
     def title(self, kind: str) -> str:
         """What an operation of this kind is called where the program gives no name."""

@@ -37,8 +37,8 @@ from workbench.core.state.shards import Part, check_shards, read_block, read_ten
 from workbench.core.state.storage import Observe, Place, PlaceLike, is_folder, place, replace
 from workbench.core.state.tensorfile import Array
 
-__all__ = ["Checkpoint", "Contents", "Info", "Part", "base_of", "contents", "latest", "list_checkpoints", "prune", "publish",
-           "read", "read_part", "remove", "verify", "write", "write_shard"]
+__all__ = ["Checkpoint", "Contents", "Info", "Part", "base_of", "contents", "exists", "latest", "list_checkpoints", "prune",
+           "publish", "read", "read_part", "remove", "verify", "write", "write_shard"]
 
 STATE = "checkpoint"
 
@@ -210,6 +210,11 @@ def verify(path: PlaceLike) -> str:
     except errors.DataLossError as problem:
         return problem.message
     return ""
+
+
+def exists(path: PlaceLike) -> bool:
+    """Is there a manifest of a checkpoint at this path?"""
+    return bool(manifest_of(base_of(path, None)).is_file())
 
 
 def list_checkpoints(directory: PlaceLike) -> list[Info]:

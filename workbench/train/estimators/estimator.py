@@ -14,7 +14,6 @@ from workbench import errors
 from workbench.core.graph.dtype import bare
 from workbench.core.graph.graph import Graph, get_default_graph
 from workbench.core.run.session import Session
-from workbench.core.state import checkpoint
 from workbench.nn import metrics
 from workbench.nn.framework import set_random_seed
 from workbench.nn.lookups import local_initializer
@@ -29,7 +28,7 @@ from workbench.train.estimators.run_config import RunConfig
 from workbench.train.input.data import Dataset
 from workbench.train.optimizers.schedules import create_global_step
 from workbench.train.saving import summary
-from workbench.train.saving.saver import default_saver, latest_checkpoint
+from workbench.train.saving.saver import default_kind, default_saver, newest_checkpoint
 from workbench.train.sessions.evaluation import StopAfterNEvalsHook, evaluate_once
 from workbench.train.sessions.hooks import (
     CheckpointSaverHook,
@@ -237,7 +236,7 @@ class Estimator:
     # what was trained
     def latest_checkpoint(self) -> str | None:
         """The newest checkpoint in model_dir, None when there is none."""
-        return latest_checkpoint(self.model_dir)
+        return newest_checkpoint(self.model_dir)
 
     @property
     def model_fn(self) -> Callable[..., Any]:
@@ -246,12 +245,12 @@ class Estimator:
 
     def get_variable_names(self) -> list[str]:
         """The names of the variables in the newest checkpoint. InvalidArgumentError when there is none."""
-        return sorted(checkpoint.contents(self._checkpoint(None)).tensors)
+        return default_kind().names(self._checkpoint(None))
 
     def get_variable_value(self, name: str) -> Any:
         """The value of a variable in the newest checkpoint. InvalidArgumentError when there is none, NotFoundError
         when it has no such variable."""
-        return checkpoint.read(self._checkpoint(None), [name.removesuffix(":0")]).tensors[name.removesuffix(":0")]
+        return default_kind().value(self._checkpoint(None), name.removesuffix(":0"))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.model_dir}>"

@@ -13,7 +13,7 @@ from workbench.nn.contrib.framework import get_graph_from_inputs
 from workbench.nn.variables import global_variables_initializer, local_variables_initializer
 from workbench.train.optimizers.schedules import assert_or_get_global_step
 from workbench.train.saving import summary
-from workbench.train.saving.saver import default_saver, latest_checkpoint
+from workbench.train.saving.saver import default_saver, newest_checkpoint
 from workbench.train.sessions.coordinator import Coordinator, start_queue_runners
 from workbench.train.sessions.hooks import StopAtStepHook
 from workbench.train.sessions.hooks_more import NanTensorHook
@@ -99,7 +99,7 @@ def _started(checkpoint_path: Any, master: str) -> Iterator[Session]:
     with Session(master) as session:
         session.run([global_variables_initializer(), local_variables_initializer()])
         if checkpoint_path:
-            default_saver().restore(session, latest_checkpoint(str(checkpoint_path)) or str(checkpoint_path))
+            default_saver().restore(session, newest_checkpoint(str(checkpoint_path)) or str(checkpoint_path))
         coordinator = Coordinator()
         threads = start_queue_runners(session, coordinator)
         try:

@@ -131,8 +131,8 @@ class Checkpointer:
             base = checkpoint.base_of(self.prefix, step)
             records = session.run(self._records, {self._base: absolute(base)})
             checkpoint.publish(base, step, [json.loads(record) for record in records], meta)
-            self.saver.describe(self._graph, str(base))
             self.saver.keep(str(base))
+            self.saver.describe(self._graph, str(base))
             self.interval.written(pause, time.perf_counter() - started)
         except BaseException as problem:
             self._problem = problem
@@ -154,17 +154,15 @@ class Checkpointer:
 
     # restoring
     def candidates(self) -> list[str]:
-        """The checkpoints of the folder, newest first; those that can be told to be damaged are passed over by name."""
-        known = checkpoint.list_checkpoints(checkpoint.base_of(self.prefix, None).parent)
-        for info in known:
-            if info.problem:
-                logger.warning("workbench: passing over a damaged checkpoint: %s", info.problem)
-        return [str(info.path) for info in reversed(known) if not info.problem]
+        """The checkpoints of the folder, newest first, without those that can be told to be damaged."""
+        return self.saver.candidates(checkpoint.base_of(self.prefix, None).parent)
 
     def restore(self, session: Any, path: str) -> None:
         """Bring variables, generators, iterators and readers to where they were; `refill` does the rest. DataLossError when a
         byte of it is damaged; then nothing has changed."""
         self.saver.restore(session, path)
+        if not checkpoint.exists(path):      # of others, which know nothing of positions
+            return
         meta = checkpoint.contents(path).meta
         found = meta.get("positions", {})
         if meta.get("input over"):      # generators alone go on
@@ -175,6 +173,8 @@ class Checkpointer:
     def refill(self, session: Any, path: str) -> None:
         """Give queues, accumulators and counters of epochs what they held: after what begins them, before what fills them.
         DataLossError when a byte of that is damaged."""
+        if not checkpoint.exists(path):
+            return
         found = checkpoint.contents(path)
         if self._input.restores and not found.meta.get("input over"):
             session.run(self._input.restores, {self._base: absolute(found.path)})

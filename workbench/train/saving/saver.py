@@ -1,8 +1,8 @@
 """Saver: variables to checkpoints and back, through Session.run alone; which checkpoints to keep (paper §4.3)."""
 from __future__ import annotations
 
-import itertools
 import json
+import logging
 import math
 import numbers
 import os
@@ -19,13 +19,14 @@ from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.state import checkpoint
 from workbench.nn.arguments import refuse
-from workbench.nn.blocks import SaveSliceInfo, full_name
-from workbench.nn.partitions import variable_parts
 from workbench.nn.saveables import SaveableObject
-from workbench.nn.variables import GraphKeys, Variable, get_collection, global_variables, near
+from workbench.nn.variables import GraphKeys, get_collection, global_variables, near
+from workbench.train.saving.pieces import Piece, pieces_of
 
-__all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "default_saver", "get_checkpoint_state",
-           "latest_checkpoint", "pieces_of"]
+__all__ = ["CheckpointState", "Saver", "absolute", "checkpoint_exists", "default_kind", "default_saver",
+           "get_checkpoint_state", "latest_checkpoint", "newest_checkpoint"]
+
+logger = logging.getLogger("workbench")
 
 
 _KEPT = 5      # checkpoints in which what did not change is written once, where all are kept
@@ -37,25 +38,6 @@ class CheckpointState:
 
     model_checkpoint_path: str
     all_model_checkpoint_paths: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One variable of a saver: the whole tensor `key` of the checkpoint, or a block of it."""
-
-    key: str
-    variable: Variable
-    block: SaveSliceInfo | None = None
-
-    @property
-    def start(self) -> tuple[int, ...] | None:
-        """Where the block begins."""
-        return tuple(self.block.var_offset) if self.block else None
-
-    @property
-    def part(self) -> tuple[Any, ...]:
-        """As the operation `save` wants it."""
-        return (self.key, self.start, tuple(self.block.full_shape)) if self.block else (self.key,)
 
 
 class Saver:
@@ -208,6 +190,31 @@ class Saver:
     def _remove(self, path: str) -> None:
         checkpoint.remove(path)
 
+    # what there is, for those who did not save it
+    @staticmethod
+    def state(folder: Any) -> Any:
+        """The CheckpointState of a folder, None when it has no good checkpoint."""
+        return get_checkpoint_state(folder)
+
+    @staticmethod
+    def candidates(folder: Any) -> list[str]:
+        """The checkpoints of a folder, newest first; those that can be told to be damaged are passed over by name."""
+        known = checkpoint.list_checkpoints(folder)
+        for info in known:
+            if info.problem:
+                logger.warning("workbench: passing over a damaged checkpoint: %s", info.problem)
+        return [str(info.path) for info in reversed(known) if not info.problem]
+
+    @staticmethod
+    def names(path: Any) -> list[str]:
+        """The names of the tensors of a checkpoint."""
+        return sorted(checkpoint.contents(path).tensors)
+
+    @staticmethod
+    def value(path: Any, name: str) -> Any:
+        """A tensor of a checkpoint; NotFoundError where it has none of that name."""
+        return checkpoint.read(path, [name]).tensors[name]
+
     def describe(self, graph: Graph, path: str) -> None:
         """Write beside the checkpoint `path` what its readers want to find there besides: nothing."""
 
@@ -264,10 +271,22 @@ class Saver:
                 "tensors to match.)")
 
 
+def default_kind() -> type[Saver]:
+    """The class of what saves where a program gives no saver: that of the default graph's language, or Saver."""
+    language = root_graph().language
+    found: type[Saver] = Saver if language.saver is None else language.saver()
+    return found
+
+
 def default_saver(*args: Any, **options: Any) -> Saver:
-    """What saves where a program gives no saver: one of the default graph's language, or a Saver."""
-    made: Saver = (root_graph().language.saver or Saver)(*args, **options)
-    return made
+    """What saves where a program gives no saver."""
+    return default_kind()(*args, **options)
+
+
+def newest_checkpoint(folder: Any) -> str | None:
+    """The newest good checkpoint of a folder in any format that the default graph's savers read, None when there is none."""
+    state = default_kind().state(folder)
+    return None if state is None else str(state.model_checkpoint_path)
 
 
 def _check_there(key: str, found: checkpoint.Contents) -> None:
@@ -292,52 +311,6 @@ def _objects(variables: Any) -> tuple[list[SaveableObject], Any]:
     rest = {key: one for key, one in variables.items() if one not in found} if isinstance(variables, Mapping) else [
         one for one in values if not isinstance(one, SaveableObject)]
     return found, rest
-
-
-def pieces_of(variables: Any) -> list[Piece]:
-    """What a saver of these variables writes: of a list of them, or of a dictionary by names in the checkpoint."""
-    if isinstance(variables, Mapping):
-        _check_twice(variables)
-        return [piece for key, value in variables.items()
-                for piece in ([Piece(key, value)] if isinstance(value, Variable) else _parts(key, list(value)))]
-    found: dict[str, Variable] = {}
-    for variable in (part for v in variables for part in variable_parts(v)):
-        if variable.op.name in found and found[variable.op.name] is not variable:
-            raise errors.InvalidArgumentError(f"Saver: At least two variables have the same name: {variable.op.name}; pass a "
-                                              "dictionary of distinct names")
-        found[variable.op.name] = variable
-    return [Piece(full_name(variable), variable, variable._get_save_slice_info()) for variable in found.values()]
-
-
-def _check_twice(variables: Mapping[str, Any]) -> None:
-    """InvalidArgumentError for a variable under two names."""
-    names: dict[str, str] = {}
-    for key, value in variables.items():
-        for one in variable_parts(value):
-            if names.setdefault(one.op.name, key) != key:
-                raise errors.InvalidArgumentError(f"Saver: The same saveable will be restored with two names: {one.op.name}, "
-                                                  f"as {names[one.op.name]!r} and as {key!r}; give it one")
-
-
-def _parts(key: str, variables: Sequence[Variable]) -> list[Piece]:
-    """Variables that are one tensor: parts that know where they stand, or cut along the first axis."""
-    told = [variable._get_save_slice_info() for variable in variables]
-    if all(told):
-        if len(names := {block.full_name for block in told if block}) > 1:
-            raise errors.InvalidArgumentError(f"Saver: {key!r} has parts of {' and '.join(sorted(names))}; parts of one tensor "
-                                              "are of one variable (Slices must all be from the same tensor)")
-        return [Piece(key, variable, block) for variable, block in zip(variables, told)]
-    if len(variables) == 1:
-        return [Piece(key, variables[0])]
-    first, rank = variables[0].shape, variables[0].shape.rank or 0
-    for variable in variables:
-        if not variable.shape.known or not rank or variable.shape.rank != rank or variable.shape[1:] != first[1:]:
-            raise errors.InvalidArgumentError(f"Saver: {key!r} has parts of shapes {first} and {variable.shape}; parts of one "
-                                              "tensor have known shapes that differ in axis 0 alone")
-    ends = list(itertools.accumulate(variable.shape.static[0] for variable in variables))
-    whole, rest = (ends[-1], *first.static[1:]), (0,) * (rank - 1)
-    return [Piece(key, v, SaveSliceInfo(key, whole, (end - v.shape.static[0], *rest), v.shape.static))
-            for v, end in zip(variables, ends)]
 
 
 def absolute(base: Any) -> str:

@@ -12,7 +12,7 @@ from workbench.nn.scopes import get_variable
 from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.optimizers.schedules import get_global_step
 from workbench.train.saving import summary
-from workbench.train.saving.saver import default_saver, latest_checkpoint
+from workbench.train.saving.saver import default_saver, newest_checkpoint
 from workbench.train.sessions.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from workbench.train.sessions.hooks_more import FeedFnHook, FinalOpsHook
 from workbench.train.sessions.managers import ChiefSessionCreator, MonitoredSession
@@ -36,7 +36,7 @@ def wait_for_new_checkpoint(checkpoint_dir: Any, last_checkpoint: str | None = N
                             timeout: float | None = None) -> str | None:
     """The newest checkpoint as soon as it is another than `last_checkpoint`; None after `timeout` seconds without one."""
     until = None if timeout is None else time.monotonic() + timeout
-    while (found := latest_checkpoint(checkpoint_dir)) is None or found == last_checkpoint:
+    while (found := newest_checkpoint(checkpoint_dir)) is None or found == last_checkpoint:
         if until is not None and time.monotonic() + seconds_to_sleep > until:
             return None
         time.sleep(seconds_to_sleep)

@@ -11,7 +11,7 @@ from workbench import errors
 from workbench.train.optimizers.schedules import get_global_step
 from workbench.train.saving.checkpoints import Checkpointer
 from workbench.train.saving.intervals import Interval
-from workbench.train.saving.saver import Saver, latest_checkpoint
+from workbench.train.saving.saver import Saver
 from workbench.train.saving.summary import FileWriter
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.timer import SecondOrStepTimer
@@ -168,7 +168,7 @@ class CheckpointSaverHook(_StepHook):
     def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
         step = self._now(session)
         self.checkpoints.saver.write_graph(session.graph, self._folder)
-        if latest_checkpoint(self._folder) is None:      # something to go on from when a task is lost
+        if self.checkpoints.saver.state(self._folder) is None:      # something to go on from when a task is lost
             self._saved = -1                             # also where one was begun, and its task was lost
             self._save(session, step)
             self.checkpoints.wait()

@@ -14,7 +14,7 @@ from workbench.core.graph.graph import get_default_graph
 from workbench.core.run.session import Session
 from workbench.nn.variables import global_variables, report_uninitialized_variables
 from workbench.train.patience import wait_until
-from workbench.train.saving.saver import Saver, default_saver, get_checkpoint_state
+from workbench.train.saving.saver import Saver, default_saver, newest_checkpoint
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.hooks import SessionRunHook
 from workbench.train.sessions.monitored import LOSSES, MonitoredTrainingSession, Scaffold
@@ -194,8 +194,7 @@ class SessionManager:
 
     def _restored(self, session: Session, saver: Saver | None, folder: Any, path: str | None) -> bool:
         if path is None and folder is not None:
-            state = get_checkpoint_state(folder)
-            path = None if state is None else state.model_checkpoint_path
+            path = newest_checkpoint(folder)
         if saver is None or path is None:
             return False
         saver.restore(session, path)

@@ -23,7 +23,7 @@ from workbench.nn.variables import (
 from workbench.train.optimizers.schedules import get_global_step
 from workbench.train.patience import wait_until
 from workbench.train.saving import summary
-from workbench.train.saving.saver import default_saver, latest_checkpoint
+from workbench.train.saving.saver import default_saver, newest_checkpoint
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.managers import SessionManager
 
@@ -151,7 +151,7 @@ class Supervisor:
 
     def _await_checkpoint(self, most: float) -> None:
         folder = self._logdir
-        if folder is None or not wait_until(lambda: latest_checkpoint(folder), most, self._wait, self.coord.wait_for_stop,
+        if folder is None or not wait_until(lambda: newest_checkpoint(folder), most, self._wait, self.coord.wait_for_stop,
                                             f"for a checkpoint in {folder}"):
             raise errors.DeadlineExceededError(f"Supervisor: there was no checkpoint in {folder!r} within {most} s; leave "
                                                "wait_for_checkpoint out, or give the folder of one")
