@@ -251,3 +251,39 @@ def test_a_step_function_ends_the_block_and_a_finalized_graph_is_enough(fresh):
         assert session.run(v) == 0
     with pytest.raises(RuntimeError, match="Graph is finalized and cannot be modified"):
         tf.constant(1.0)
+
+
+def test_a_monitored_session_finalizes_its_graph_until_it_ends():
+    with tf.Graph().as_default() as graph:
+        w = tf.get_variable("w", initializer=1.0)
+        with tf.train.MonitoredSession() as session:
+            assert graph.finalized and session.run(w) == 1
+            with pytest.raises(RuntimeError, match="Graph is finalized and cannot be modified"):
+                tf.constant(1)
+        assert not graph.finalized
+        graph.finalize()
+        with pytest.raises(RuntimeError):      # of one that made nothing before it was finalized
+            tf.train.MonitoredSession()
+        assert graph.finalized
+
+
+@pytest.mark.parametrize("use", ["none", "run", "close"])
+def test_a_monitored_session_that_was_closed_says_so(use):
+    with tf.Graph().as_default():
+        w = tf.get_variable("w", initializer=1.0)
+        with pytest.raises(RuntimeError, match="Session is already closed"), tf.train.MonitoredSession() as session:
+            session.close()
+            if use != "none":
+                session.run(w) if use == "run" else session.close()
+
+
+def test_what_trains_is_in_the_collection_of_train_ops():
+    with tf.Graph().as_default():
+        w = tf.get_variable("w", initializer=1.0)
+        step = tf.train.get_or_create_global_step()
+        first = tf.train.GradientDescentOptimizer(0.1).minimize(w * w, step)
+        adam = tf.train.AdamOptimizer()
+        second = adam.apply_gradients(adam.compute_gradients(w * w))
+        assert tf.get_collection(tf.GraphKeys.TRAIN_OP) == [first, second]
+        nodes = tf.train.export_meta_graph().collection_def["train_op"].node_list.value
+        assert list(nodes) == [first.name, second.name]

@@ -33,3 +33,7 @@ class Permissions:
     def finalize(self) -> None:
         """From now on additions raise FailedPreconditionError."""
         self.finalized = True
+
+    def _unsafe_unfinalize(self) -> None:
+        """Take `finalize` back: for who asked for it, once nobody else counts on it."""
+        self.finalized = False

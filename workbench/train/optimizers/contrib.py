@@ -19,7 +19,7 @@ from workbench.nn.variables import Variable, global_variables, group, scatter_up
 from workbench.train.optimizers.averages import ExponentialMovingAverage
 from workbench.train.optimizers.optimizer import Optimizer, RuleOptimizer, distinct
 from workbench.train.optimizers.schedules import get_global_step
-from workbench.train.saving.saver import Saver
+from workbench.train.saving.saver import Saver, default_saver
 from workbench.train.saving.summary import scalar
 
 __all__ = ["DropStaleGradientOptimizer", "ExternalOptimizerInterface", "LazyAdamOptimizer", "MovingAverageOptimizer",
@@ -145,7 +145,7 @@ class MovingAverageOptimizer(_Around):
         other = {id(a): b for one, two in pairs for a, b in ((one, two), (two, one))}
         given = global_variables() if var_list is None else var_list
         named = given if isinstance(given, dict) else {v.op.name: v for v in given}
-        return Saver({key: other.get(id(v), v) for key, v in named.items()}, name=name, **kwargs)
+        return default_saver({key: other.get(id(v), v) for key, v in named.items()}, name=name, **kwargs)
 
 
 class VariableClippingOptimizer(_Around):

@@ -10,7 +10,7 @@ from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
-from workbench.nn.variables import Variable, group, near, scatter_update, trainable_variables
+from workbench.nn.variables import GraphKeys, Variable, group, near, scatter_update, trainable_variables
 from workbench.train.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
 
 __all__ = ["GradientsAndVariables", "Optimizer", "RuleOptimizer", "distinct"]
@@ -94,7 +94,10 @@ class Optimizer:
         with get_default_graph().name_scope(name or self._name) as scope:
             self._prepare()
             updates = [self._update(g, v) for g, v in live]
-            return self._finish_all(updates, global_step, scope)
+            made = self._finish_all(updates, global_step, scope)
+        if made.graph is root_graph() and made not in made.graph.get_collection(GraphKeys.TRAIN_OP):
+            made.graph.add_to_collection(GraphKeys.TRAIN_OP, made)
+        return made
 
     def _finish_all(self, updates: list[Any], global_step: Variable | None, scope: str) -> Operation:
         if global_step is None:

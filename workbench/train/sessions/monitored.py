@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core import trace
+from workbench.core.graph.graph import get_default_graph
 from workbench.core.run.session import Session
 from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, report_uninitialized_variables
 from workbench.train.optimizers.schedules import get_global_step, get_local_step
@@ -20,6 +21,7 @@ from workbench.train.saving.intervals import Interval
 from workbench.train.saving.saver import default_saver
 from workbench.train.sessions.asked import add_feeds, checked, traced
 from workbench.train.sessions.coordinator import Coordinator, start_queue_runners
+from workbench.train.sessions.ending import Ending
 from workbench.train.sessions.hooks import (
     CheckpointSaverHook,
     SessionRunArgs,
@@ -71,6 +73,7 @@ class MonitoredTrainingSession:
     DeadlineExceededError when the chief's variables have no values within `max_wait_secs`.
     """
     _writer: summary.FileWriter | None = None
+    _number: int | None      # the next step's, once somebody asked for it
 
     def __init__(self, master: Any = None, is_chief: bool = True, checkpoint_dir: Any = None,
                  scaffold: Scaffold | None = None, hooks: Sequence[SessionRunHook] | None = (),
@@ -95,23 +98,21 @@ class MonitoredTrainingSession:
         for hook in self._hooks:
             hook.begin()
         self._checkpoints = self._service.checkpoints if self._service is not None else self._restoring()
-        self._counter, self._local = get_global_step(), get_local_step()
-        self._number: int | None = None      # the next step's, once somebody asked for it
+        self._counter, self._local, self._number = get_global_step(), get_local_step(), None
         made = self._scaffold
         init, missing = kept(made.init_op, "init_op", GraphKeys.INIT_OP), kept(made.ready_op, "ready_op", GraphKeys.READY_OP)
         self._init = global_variables_initializer() if init is None else init
         self._local_init = local_init(made)
         self._missing = report_uninitialized_variables(global_variables()) if missing is None else missing
+        self._ending = Ending(get_default_graph())
         self._session = self._opened(master, config)
+        self._ending.finalize()
         self._recovery = Recovery(led=not is_chief, alone=self._cluster() is None)
-        self._coord, self._stop = Coordinator(), False
-        self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        try:
+        self._coord, self._stop, self._threads, self._lock = Coordinator(), False, list[threading.Thread](), threading.Lock()
+        with contextlib.ExitStack() as undone:
+            undone.callback(self._close)
             self._follow(Reopened(self._candidates()))
-        except BaseException:
-            self._close()
-            raise
+            undone.pop_all()
 
     def _services(self, seconds: Any, steps: int | None) -> list[SessionRunHook]:
         """What the chief does besides: save."""
@@ -197,6 +198,7 @@ class MonitoredTrainingSession:
         its gradients count: after a loss that is an earlier one, and the step gets the input of then. It is for programs of
         which one thread counts steps.
         """
+        self._ending.check()
         with self._tries() as tries:
             while True:
                 with self._lock:                                 # not while another thread brings the state back
@@ -366,7 +368,8 @@ class MonitoredTrainingSession:
         return self._stop or (self._coord.should_stop() and self._lost_in_a_thread() is None)
 
     def close(self) -> None:
-        """Let the hooks end, stop the threads and close the session; closing twice is fine."""
+        """Let the hooks end, stop the threads and close the session; closing twice is fine, except in TensorFlow's language."""
+        self._ending.check()
         if self._closed:
             return
         try:
@@ -377,6 +380,7 @@ class MonitoredTrainingSession:
 
     def _close(self) -> None:
         self._closed = True
+        self._ending.end()
         self._coord.request_stop()
         self._coord.join(self._threads, self._grace, ignore_live_threads=True)
         self._session.close()
@@ -388,6 +392,7 @@ class MonitoredTrainingSession:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         clean = kind is None or issubclass(kind, (errors.OutOfRangeError, StopIteration))
+        self._ending.check()
         if clean:
             self.close()
         elif not self._closed:
