@@ -174,6 +174,16 @@ def test_a_cell_that_attends_is_that_of_numpy(name):
         np.testing.assert_allclose(found[step], attention, atol=1e-5)
 
 
+def test_what_several_attend_to_stands_side_by_side_without_layers():
+    made = [BahdanauAttention(5, np.ones((3, 5, width), np.float32)) for width in (6, 2)]
+    cell = AttentionWrapper(GRUCell(5), made)
+    output, state = cell(wb.zeros([3, 4]), cell.zero_state(3, wb.float32))
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        np.testing.assert_allclose(session.run(output), np.ones((3, 8)), rtol=1e-6)      # the means of ones
+    assert [one.shape.as_list() for one in state.alignments] == [[3, 5], [3, 5]]
+
+
 def test_a_model_with_attention_learns_to_copy():
     x = np.eye(4, dtype=np.float32)[RNG.integers(0, 4, (8, 3))]
     memory, _ = wb.nn.dynamic_rnn(GRUCell(8), x, dtype=wb.float32, scope="encoder")

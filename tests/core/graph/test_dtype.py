@@ -54,6 +54,15 @@ def test_default_widths(value: Any, name: str) -> None:
     assert dtype_of(to_array(value)).name == name
 
 
+@pytest.mark.parametrize("name", ["int64", "float64", "int16"])
+def test_what_says_its_own_type_keeps_it(name: str) -> None:
+    class Column:      # of a table
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            return np.asarray([1, 2], dtype or name)
+
+    assert dtype_of(to_array(Column())).name == name
+
+
 def test_text_becomes_bytes() -> None:
     array = to_array([["a", b"b"], ["é", "d"]])
     assert array.dtype == object and array.shape == (2, 2) and array[0, 0] == b"a" and array[1, 0] == "é".encode()
@@ -113,6 +122,8 @@ def test_types_equal_what_they_are_made_from() -> None:
     assert types.float32 == np.float32 and types.float32 == "float32" and types.float32 == np.dtype("float32")
     assert np.dtype("float32") == types.float32 and np.float32 == types.float32
     assert types.float32 != np.float64 and types.float32 != None and types.float32 != "floating" and types.float32 != 3      # noqa: E711
+    assert [types.int32.__eq__(int), types.int64.__eq__(int), types.float32.__eq__(float), types.bool_.__eq__(bool)] == [
+        False, False, True, True]
     assert len({types.float32, types.as_dtype("float32"), types.int32}) == 2 and types.float32.is_compatible_with("float32")
 
 

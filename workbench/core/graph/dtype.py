@@ -133,8 +133,8 @@ class DType:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if isinstance(other, DType) or other is None:
-            return False
+        if isinstance(other, DType) or other is None or other is int:
+            return False      # Python's integers have no width
         try:
             return as_dtype(other) is self
         except (errors.DtypeError, TypeError):
@@ -321,7 +321,7 @@ def _in_range(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: str)
 
 
 def _default_width(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if isinstance(value, (np.ndarray, np.generic)):
+    if hasattr(value, "__array__"):      # it says its type itself: NumPy's, columns of tables
         return array
     if array.dtype == np.float64:
         with np.errstate(all="ignore"):

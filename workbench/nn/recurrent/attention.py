@@ -140,8 +140,8 @@ class AttentionWrapper(RNNCell):
         super().__init__(name or "attention_wrapper")
         several = isinstance(attention_mechanism, (list, tuple))
         self._mechanisms, self._several = list(attention_mechanism) if several else [attention_mechanism], several
-        given = attention_layer_size if isinstance(attention_layer_size, (list, tuple)) else [attention_layer_size]
-        self._sizes = list(given)
+        given = [None] * len(self._mechanisms) if attention_layer_size is None else attention_layer_size
+        self._sizes = list(given) if isinstance(given, (list, tuple)) else [given]
         if len(self._sizes) != len(self._mechanisms):
             raise errors.InvalidArgumentError(f"AttentionWrapper: {len(self._mechanisms)} mechanisms but {len(self._sizes)} "
                                               "attention_layer_size; give one for each")
