@@ -54,6 +54,7 @@ from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, predictions_first, spelled
 from workbench.train import all_reduce, contrib_training, hyperparameters, optimize, placement
+from workbench.train.slim import learning as slim_learning
 from workbench.train.estimators import contrib_columns, contrib_sums, feeding
 from workbench.train.input import buckets, contrib_data, contrib_data_more, data, sampling, segments, staging
 from workbench.train.learn import clustering, heads_made, kmeans
@@ -139,7 +140,8 @@ _slim = Namespace(
     learning=Namespace(
         add_gradients_summaries=contrib_training.add_gradients_summaries,
         clip_gradient_norms=contrib_training.clip_gradient_norms, create_train_op=contrib_training.slim_create_train_op,
-        multiply_gradients=contrib_training.multiply_gradients, train=contrib_training.slim_train))
+        multiply_gradients=contrib_training.multiply_gradients, train=slim_learning.train,
+        train_step=slim_learning.train_step))
 
 _lookup = Namespace(**{**names_of(lookups), **names_of(growing_lookups)}, tables_initializer=lookups.tables_initializer)
 vars(_lookup)["lookup_ops"] = Namespace(**vars(_lookup))

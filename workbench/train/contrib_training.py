@@ -1,27 +1,21 @@
 """Training as slim and tf.contrib.training have it: train operations, gradients changed on the way."""
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, on_values, ops
-from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.graph import Tensor
 from workbench.core.graph.subgraph import root_graph
-from workbench.nn.arguments import refuse
 from workbench.nn.variables import GraphKeys, Variable, get_collection, trainable_variables
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.optimizers.schedules import clip_by_norm, get_or_create_global_step
 from workbench.train.saving import summary
-from workbench.train.sessions.hooks import StopAtStepHook
 from workbench.train.sessions.monitored import MonitoredTrainingSession, Scaffold
 
 __all__ = ["add_gradients_summaries", "clip_gradient_norms", "clip_gradient_norms_fn", "create_train_op",
-           "multiply_gradients", "slim_create_train_op", "slim_train", "train"]
-
-logger = logging.getLogger("workbench")
+           "multiply_gradients", "slim_create_train_op", "train"]
 
 _OWN_STEP = 0      # TensorFlow's default: the graph's global step, made if there is none
 
@@ -113,51 +107,9 @@ def train(train_op: Any, logdir: Any, master: Any = "", is_chief: bool = True, s
           hooks: Sequence[Any] = (), chief_only_hooks: Sequence[Any] = (), save_checkpoint_secs: Any = 600,
           save_summaries_steps: int | None = 100, config: Any = None) -> Any:
     """Steps until a hook stops, or the input ends; what the last one gave. Checkpoints and summaries go to `logdir`."""
+    last = None
     with MonitoredTrainingSession(master or None, is_chief, logdir, scaffold, hooks, chief_only_hooks, save_checkpoint_secs,
                                   save_summaries_steps, config=config) as session:
-        return _to_the_end(session, train_op)
-
-
-def _to_the_end(session: Any, train_op: Any) -> Any:
-    """What the last step gave before the session stops."""
-    last = None
-    while not session.should_stop():
-        last = session.run(train_op)
-    return last
-
-
-def _logged(session: Any, train_op: Any, number: Tensor, every: int) -> Any:
-    """As _to_the_end, with the loss of each step whose global `number` can be divided by `every` in the log (0: of none)."""
-    last = None
-    while not session.should_stop():
-        began = time.perf_counter()
-        last, step = session.run([train_op, number])
-        if every > 0 and step % every == 0:
-            logger.info("global step %d: loss = %s (%.3f sec/step)", step, last, time.perf_counter() - began)
-    return last
-
-
-def slim_train(train_op: Any, logdir: Any, train_step_fn: Any = None, train_step_kwargs: Any = None, log_every_n_steps: int = 1,
-               graph: Any = None, master: Any = "", is_chief: bool = True, global_step: Any = None,
-               number_of_steps: int | None = None, init_op: Any = None, init_feed_dict: Any = None, local_init_op: Any = None,
-               init_fn: Any = None, ready_op: Any = None, summary_op: Any = None, save_summaries_secs: float | None = None,
-               summary_writer: Any = None, startup_delay_steps: int = 0, saver: Any = None, save_interval_secs: float = 600,
-               sync_optimizer: Any = None, session_config: Any = None, session_wrapper: Any = None,
-               trace_every_n_steps: int | None = None) -> Any:
-    """Run `train_op` until the global step is `number_of_steps` (None: until the input ends), with checkpoints in `logdir`; the
-    last loss. Those of every `log_every_n_steps`-th global step are logged (0: none)."""
-    refuse("slim.learning.train", "use a MonitoredTrainingSession and hooks", train_step_fn=train_step_fn,
-           train_step_kwargs=train_step_kwargs, summary_writer=summary_writer, startup_delay_steps=startup_delay_steps or None,
-           sync_optimizer=sync_optimizer, session_wrapper=session_wrapper, trace_every_n_steps=trace_every_n_steps,
-           global_step=global_step)
-    with (graph or get_default_graph()).as_default():
-        step = get_or_create_global_step()
-        with root_graph().control_dependencies([train_op]):
-            number = step.value()
-        hooks = [] if number_of_steps is None else [StopAtStepHook(last_step=number_of_steps)]
-        scaffold = Scaffold(init_op, init_feed_dict, init_fn and (lambda _, session: init_fn(session)), ready_op, None,
-                            local_init_op, summary_op, saver)
-        with MonitoredTrainingSession(
-                master or None, is_chief, logdir, scaffold, hooks, (), save_interval_secs, None, save_summaries_secs,
-                config=session_config) as session:
-            return _logged(session, train_op, number, log_every_n_steps)
+        while not session.should_stop():
+            last = session.run(train_op)
+    return last      # outside of the session, which ends quietly where the input does
