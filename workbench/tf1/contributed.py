@@ -54,7 +54,6 @@ from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, predictions_first, spelled
 from workbench.train import all_reduce, contrib_training, hyperparameters, optimize, placement
-from workbench.train.slim import learning as slim_learning
 from workbench.train.estimators import contrib_columns, contrib_sums, feeding
 from workbench.train.input import buckets, contrib_data, contrib_data_more, data, sampling, segments, staging
 from workbench.train.learn import clustering, heads_made, kmeans
@@ -62,6 +61,7 @@ from workbench.train.optimizers import contrib as contrib_optimizers
 from workbench.train.optimizers import schedules, signs
 from workbench.train.saving import files, inspection
 from workbench.train.sessions import evaluation
+from workbench.train.slim import learning as slim_learning
 
 __all__ = ["contrib"]
 

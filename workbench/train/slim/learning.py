@@ -40,8 +40,9 @@ def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: di
     else:
         loss = sess.run(train_op)
     took = time.perf_counter() - began
-    asked = {name: train_step_kwargs[name] for name in ("should_log", "should_stop") if name in train_step_kwargs}
-    told = sess.run({"step": global_step, **asked})
+    asked: dict[str, Any] = {"step": global_step}
+    asked.update((name, train_step_kwargs[name]) for name in ("should_log", "should_stop") if name in train_step_kwargs)
+    told = sess.run(asked)
     if traced is not None:
         _keep_trace(traced, int(told["step"]), train_step_kwargs)
     if told.get("should_log"):
@@ -93,15 +94,16 @@ def train(train_op: Any, logdir: Any, train_step_fn: Callable[..., Any] = train_
     return loop.run(master, session_config)
 
 
-def _check(train_op: Any, steps: int | None, delay: int, optimizers: Sequence[Any], without_folder: dict[str, Any] | None) -> None:
+def _check(train_op: Any, steps: int | None, delay: int, optimizers: Sequence[Any],
+           without_folder: dict[str, Any] | None) -> None:
     wrong = next((name for name, given in (without_folder or {}).items() if given), None)
     if train_op is None:
         raise errors.InvalidArgumentError("slim.learning.train: train_op cannot be None; make one with create_train_op")
     if wrong is not None:
         raise errors.InvalidArgumentError(f"slim.learning.train: Cannot provide {wrong} because logdir=None; give a folder")
     if optimizers and delay > 0:
-        raise errors.InvalidArgumentError(f"slim.learning.train: startup_delay_steps is {delay} but startup_delay_steps must be "
-                                          "zero when sync_optimizer is supplied; workers wait for each other")
+        raise errors.InvalidArgumentError(f"slim.learning.train: startup_delay_steps is {delay} but startup_delay_steps must "
+                                          "be zero when sync_optimizer is supplied; workers wait for each other")
     if not all(isinstance(one, SyncReplicasOptimizer) for one in optimizers):
         raise errors.InvalidArgumentError(f"slim.learning.train: sync_optimizer is {optimizers}; `sync_optimizer` must be a "
                                           "tf.train.SyncReplicasOptimizer, or a list of them")
