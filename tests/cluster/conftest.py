@@ -19,12 +19,16 @@ from tests.cluster.cluster_engines import define
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.dask.launch import PRELOADED
 
+LOADED = [define.__module__, "sklearn.datasets", "workbench.tf1",
+          "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
+"""What processes of the tests load besides."""
+
 
 @pytest.fixture(scope="session", autouse=True)
 def forked() -> Iterator[None]:
-    """Workers are forked by a server that has loaded what they need: to load it costs each of hundreds more than a second."""
+    """Processes are forked by one that has loaded what they need, which takes each of hundreds more than a second."""
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        get_mp_context().set_forkserver_preload([*PRELOADED, define.__module__])
+        get_mp_context().set_forkserver_preload([*PRELOADED, *LOADED])
         yield
 
 

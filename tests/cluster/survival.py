@@ -4,8 +4,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +17,7 @@ from distributed import Client, LocalCluster
 import workbench as wb
 from tests.cluster import stacks
 from tests.cluster.conftest import kill
+from tests.cluster.programs import Program
 from tests.eventually import eventually
 from workbench.cluster.chief.cluster import Cluster
 
@@ -32,7 +31,7 @@ class World:
     def __init__(self, spare: int = 1) -> None:
         self._dask = LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", host="127.0.0.1")
         self.client = Client(self._dask)
-        self._nannies: list[subprocess.Popen[bytes]] = []
+        self._nannies: list[Program] = []
         self._stopped: list[int] = []
         self._stacks = tempfile.TemporaryDirectory()
         self.recoveries: list[float] = []                     # seconds from each strike to the next step
@@ -43,10 +42,9 @@ class World:
 
     def hire(self) -> None:
         """Start one more Dask worker with its nanny."""
-        self._nannies.append(subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_worker", self.client.scheduler.address, "--nthreads", "1",
-             "--memory-limit", "0", "--no-dashboard", "--preload", stacks.__name__], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, env={**os.environ, stacks.FOLDER: self._stacks.name}))
+        self._nannies.append(Program(
+            "distributed.cli.dask_worker", self.client.scheduler.address, "--nthreads", "1", "--memory-limit", "0",
+            "--no-dashboard", "--preload", stacks.__name__, environment={stacks.FOLDER: self._stacks.name}))
 
     def workers(self) -> int:
         return len(self.client.scheduler_info(n_workers=-1)["workers"])
@@ -100,7 +98,7 @@ class World:
                 for process in [*psutil.Process(nanny.pid).children(recursive=True), psutil.Process(nanny.pid)]:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         process.kill()
-            nanny.wait()
+            nanny.close()
         self.client.close()
         self._dask.close()
         self._stacks.cleanup()

@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 
 from tests.cluster.conftest import kill
 from tests.cluster.program import batch
+from tests.cluster.programs import Program
 from tests.eventually import eventually
 from workbench.cluster.chief.server import free_ports
 from workbench.core.state import checkpoint
@@ -25,8 +26,10 @@ pytestmark = pytest.mark.cluster
 class Job:
     """The processes of one program."""
 
-    def __init__(self, folder: Path, servers: int, workers: int, *flags: str, later: tuple[str, ...] = ()) -> None:
-        """Starts all but those that the test starts `later`."""
+    def __init__(self, folder: Path, servers: int, workers: int, *flags: str, later: tuple[str, ...] = (),
+                 written: bool = False) -> None:
+        """Starts all but those that the test starts `later`; by command lines when `written`, which takes longer."""
+        self._written = written
         addresses = [f"127.0.0.1:{port}" for port in free_ports(servers + workers)]
         self.spec = {"ps": addresses[:servers], "worker": addresses[servers:]}
         self._flags, self.folder = [*flags, "--folder", str(folder)], folder
@@ -37,8 +40,10 @@ class Job:
                     self.start(job, index)
 
     def start(self, job: str, index: int) -> None:
-        command = [sys.executable, "-m", "tests.cluster.program", json.dumps(self.spec), job, str(index), *self._flags]
-        self.processes[f"{job}{index}"] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = ["tests.cluster.program", json.dumps(self.spec), job, str(index), *self._flags]
+        self.processes[f"{job}{index}"] = subprocess.Popen(
+            [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) if self._written else Program(*command)
 
     def line(self, name: str, text: str) -> None:
         """Wait until a process says so."""
@@ -101,7 +106,7 @@ def one_process(steps: int) -> dict[str, np.ndarray]:
 
 
 def test_asynchronous_training(jobs: Any):
-    job = jobs(2, 2, "--steps", "300")
+    job = jobs(2, 2, "--steps", "300", written=True)
     taken = job.taken()
     assert [job.end("ps0"), job.end("ps1")] == ["the job is over"] * 2
     found = job.result()

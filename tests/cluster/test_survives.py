@@ -14,6 +14,7 @@ from distributed import Client
 
 import workbench as wb
 from tests.cluster.conftest import hosted, kill, our_threads
+from tests.cluster.programs import Program
 from tests.cluster.survival import SERVERS, WORKER, Striker, World, queued, train, uninterrupted
 from tests.eventually import eventually
 from workbench import errors
@@ -90,19 +91,15 @@ def test_a_killed_chief_is_started_again_and_ends_in_the_same_bits(tmp_path: Pat
         assert found == train(world.cluster, tmp_path / "straight", steps)
 
 
-def start(module: str, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")      # Dask's client, whose scheduler is gone
 def test_a_lost_scheduler_ends_training_in_one_sentence_and_the_checkpoints_stay(tmp_path: Path):
     """Dask closes the workers of a scheduler that died, so there is nothing to go on with."""
     place = tmp_path / "scheduler.json"
     quick = {"distributed.comm.timeouts.connect": "3s", "distributed.comm.retry.count": 0}
-    scheduler = start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+    scheduler = Program("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
                       "--scheduler-file", str(place))
     eventually(lambda: place.exists() and place.read_text().endswith("}"), 60)
-    workers = [start("distributed.cli.dask_worker", json.loads(place.read_text())["address"], "--nthreads", "1", "--no-nanny",
+    workers = [Program("distributed.cli.dask_worker", json.loads(place.read_text())["address"], "--nthreads", "1", "--no-nanny",
                      "--memory-limit", "0", "--no-dashboard") for _ in range(3)]
     try:
         with dask.config.set(quick), Client(scheduler_file=str(place)) as client:
@@ -117,8 +114,7 @@ def test_a_lost_scheduler_ends_training_in_one_sentence_and_the_checkpoints_stay
         assert checkpoint.verify(tmp_path / "run") == ""
     finally:
         for process in (scheduler, *workers):
-            process.kill()
-            process.wait()
+            process.close()
 
 
 class Once(wb.train.SessionRunHook):
