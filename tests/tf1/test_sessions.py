@@ -287,3 +287,26 @@ def test_what_trains_is_in_the_collection_of_train_ops():
         assert tf.get_collection(tf.GraphKeys.TRAIN_OP) == [first, second]
         nodes = tf.train.export_meta_graph().collection_def["train_op"].node_list.value
         assert list(nodes) == [first.name, second.name]
+
+
+def test_what_ran_on_each_device_is_told_with_what_crosses():
+    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
+        x = tf.placeholder(tf.float32, [3], name="x")
+        with tf.device("/cpu:0"):
+            a = tf.exp(x, name="a")
+        with tf.device("/cpu:1"):
+            b = tf.cond(a[0] > 1.0, lambda: tf.cumsum(a), lambda: a, name="b")
+        told, silent = tf.RunMetadata(), tf.RunMetadata()
+        session.run(b, {x: [1, 2, 3]}, options=tf.RunOptions(output_partition_graphs=True), run_metadata=told)
+        session.run(b, {x: [1, 2, 3]}, run_metadata=silent)
+    assert silent.partition_graphs == [] and silent.step_stats.dev_stats
+    first, second = told.partition_graphs
+    assert {node.device for graph in told.partition_graphs for node in graph.node} == {
+        f"/job:localhost/task:0/device:CPU:{i}" for i in range(2)}
+    assert "Exp" in {node.op for node in first.node} and "Cumsum" in {node.op for node in second.node}
+    [sent], [received] = ([node for node in graph.node if node.op == op] for graph, op in ((first, "_Send"), (second, "_Recv")))
+    for key in ("tensor_name", "send_device", "recv_device"):
+        assert sent.attr[key].s == received.attr[key].s != b""
+    assert sent.attr["recv_device"].s.decode().endswith("CPU:1") and sent.attr["T"].type == received.attr["tensor_type"].type
+    again = tf.RunMetadata.FromString(told.SerializeToString())
+    assert list(again.partition_graphs) == told.partition_graphs

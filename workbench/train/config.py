@@ -228,27 +228,47 @@ class ConfigProto(_Options):
 
 class RunOptions(_Options):
     """Options of one run: with a `trace_level` above NO_TRACE every operation of the step is timed; a step that takes more
-    than `timeout_in_ms` raises DeadlineExceededError, where 0 stands for no limit."""
+    than `timeout_in_ms` raises DeadlineExceededError, where 0 stands for no limit. With `output_partition_graphs` the
+    RunMetadata takes what ran on each device."""
 
     NO_TRACE, SOFTWARE_TRACE, HARDWARE_TRACE, FULL_TRACE = 0, 1, 2, 3
     defaults = {"trace_level": 0, "timeout_in_ms": 0, "inter_op_thread_pool": 0, "output_partition_graphs": False,  # noqa: RUF012
                 "debug_options": None, "report_tensor_allocations_upon_oom": False}
     refused = {"inter_op_thread_pool": "steps share the threads of the process",      # noqa: RUF012
-               "output_partition_graphs": "see the graph view, which has every stage", "debug_options": "use tf.Print"}
+               "debug_options": "use tf.Print"}
 
 
 class RunMetadata(_Options):
     """Takes what a run reports: `step_stats.dev_stats`, a record for every device with its name and the operations
-    (`node_stats`: names, times in microseconds, threads); none before a run."""
+    (`node_stats`: names, times in microseconds, threads), and `partition_graphs`, where they were asked for: a GraphDef for
+    every device, after all rewrites, with what is sent and received; none before a run."""
 
     step_stats: Any
+    partition_graphs: Any
     defaults = {"step_stats": SimpleNamespace(dev_stats=[]), "partition_graphs": [], "cost_graph": None}      # noqa: RUF012
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Graphs of devices, (device, graph) as a session gives them, become GraphDefs."""
+        if name == "partition_graphs":
+            value = [_of_device(*one) if isinstance(one, tuple) else one for one in value]
+        super().__setattr__(name, value)
+
     def _message(self) -> Any:
-        made, fields = message("RunMetadata")(), [f.name for f in message("NodeExecStats").DESCRIPTOR.fields]
+        made = message("RunMetadata")(partition_graphs=self.partition_graphs)
+        fields = [f.name for f in message("NodeExecStats").DESCRIPTOR.fields]
         for device in self.step_stats.dev_stats if self.step_stats is not None else ():
             shown = made.step_stats.dev_stats.add(device=device.device)
             for node in device.node_stats:
                 told = {name: getattr(node, name) for name in fields if hasattr(node, name)}
                 shown.node_stats.add(**{**told, "thread_id": told["thread_id"] & 0xFFFFFFFF})      # the field has 32 bits
         return made
+
+
+def _of_device(device: str, graph: Any) -> Any:
+    """The GraphDef of what runs on a device; nodes of ours alone have our types in it."""
+    from workbench.formats.writer import graph_def  # the twins of operations are loaded when somebody asks for one
+
+    found = graph_def(graph, strangers=True)
+    for node in found.node:
+        node.device = device
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from workbench.core.compile.budget import Budgeted
-from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.run.local import Runner
 from workbench.core.run.losses import losses_of
 
@@ -32,12 +32,14 @@ class Definition(NamedTuple):
 
 class Executable:
     """What runs steps of a definition, and for the session: where they are recorded, the bytes held, the last use; by device
-    what a budget of bytes changed."""
+    what a budget of bytes changed, and the graph that runs there."""
 
-    __slots__ = ("__weakref__", "budgets", "home", "name", "nbytes", "runner", "used")
+    __slots__ = ("__weakref__", "budgets", "home", "name", "nbytes", "runner", "shares", "used")
 
-    def __init__(self, name: str, runner: Runner, home: str, nbytes: int, budgets: Mapping[str, Budgeted]) -> None:
+    def __init__(self, name: str, runner: Runner, home: str, nbytes: int, budgets: Mapping[str, Budgeted],
+                 shares: Mapping[str, Graph]) -> None:
         self.name, self.runner, self.home, self.nbytes, self.budgets = name, runner, home, nbytes, budgets
+        self.shares = shares
         self.used = 0      # the number of the step
 
 

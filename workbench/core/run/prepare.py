@@ -137,7 +137,7 @@ class Preparation:
                                 time.perf_counter(), -1, detail=f"{count} operations{shown}", executable=name))
         say("ready")
         return Executable(name, runner, _busiest(lowered, placement, home), runner.nbytes + _OPERATION_BYTES * count,
-                          budgets)
+                          budgets, {part.device: part.program.graph for part in parts})
 
     def _rewrite_shares(self, parts: Sequence[Part], stages: Stages) -> dict[str, Budgeted]:
         """The device passes, on each device's share alone, then when what crosses is sent, and what a budget asks for, which

@@ -165,14 +165,15 @@ class Session(Staying):
     def _step_with(self, form: Form, found: Executable, values: Sequence[Any], options: Any, metadata: Any) -> Any:
         """A step with options of its own."""
         limit, traced = times_of(options, metadata)
-        deadline = limit or self._timeout
         if metadata is None:
-            return self._step(form, found, values, traced, deadline)
+            return self._step(form, found, values, traced, limit or self._timeout)
         recorder = StepRecorder(trace.journal)
         try:
-            return self._step(form, found, values, True, deadline, recorder)
+            return self._step(form, found, values, True, limit or self._timeout, recorder)
         finally:
             metadata.step_stats = recorder.stats()
+            if getattr(options, "output_partition_graphs", False):
+                metadata.partition_graphs = list(found.shares.items())
 
     def _step(self, form: Form, found: Executable, values: Sequence[Any], traced: bool = False,
               deadline: float | None = None, recorder: StepRecorder | None = None) -> Any:
@@ -308,7 +309,7 @@ class Session(Staying):
             return self._prepare(family.definition, [Shape(shape) for shape in fed])
         except errors.ShapeError as error:
             found = self._general(family)
-            return Executable(found.name, Doubtful(found.runner, error), found.home, 0, {})
+            return Executable(found.name, Doubtful(found.runner, error), found.home, 0, {}, found.shares)
 
     def _general(self, family: Family) -> Executable:
         return self._plans.find(family, None, lambda: self._prepare(family.definition, [

@@ -26,6 +26,17 @@ rows("""
 """, write=False)
 
 
+@exports("send", "receive")
+def _(writer: Any, op: Operation) -> None:
+    """What crosses between devices, in graphs of what runs on one of them."""
+    found = op.attrs
+    kind, dtype = ("_Send", writer.dtype(op.inputs[0])) if op.inputs else ("_Recv", op.outputs[0].dtype)
+    writer.node(op, kind, [writer.ref(t) for t in op.inputs], {
+        "T" if op.inputs else "tensor_type": attr("type", dtype), "tensor_name": attr("s", found["tensor"]),
+        "send_device": attr("s", found["source"]), "recv_device": attr("s", found["target"]),
+        "client_terminated": attr("b", False)})
+
+
 @exports("enter")
 def _(writer: Any, op: Operation) -> None:
     writer.node(op, "Enter", [writer.ref(op.inputs[0])], {
