@@ -25,7 +25,7 @@ def test_what_is_written_is_read(tmp_path):
         found = reader.get_tensor(name)
         assert found.dtype == value.dtype and found.tolist() == value.tolist()
     assert b"a (DT_FLOAT) [2,3]" in reader.debug_string()
-    with pytest.raises(errors.NotFoundError, match="it holds no tensor 'q' but 'a', 'b/c'"):
+    with pytest.raises(errors.NotFoundError, match="Key q not found in checkpoint, which holds 'a', 'b/c'"):
         reader.get_tensor("q")
 
 

@@ -289,3 +289,8 @@ def test_recovering_gives_local_variables_their_values_also_without_a_checkpoint
     session, restored = manager.recover_session("", saver=None, checkpoint_dir=None)
     with session:
         assert not restored and session.run(local) == 1
+
+
+def test_checkpoints_have_one_interval():
+    with pytest.raises(ValueError, match="Can not provide both every_secs and every_steps"):
+        train.CheckpointSaverHook("nowhere", save_secs=3, save_steps=4)

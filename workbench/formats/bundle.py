@@ -50,7 +50,7 @@ class Reader:
     def get_tensor(self, tensor_str: str) -> Array:
         """A tensor. NotFoundError for a name that it does not hold, DataLossError for damage."""
         if tensor_str not in self.kinds:
-            raise errors.NotFoundError(f"checkpoint {self.path}: it holds no tensor {tensor_str!r} but "
+            raise errors.NotFoundError(f"checkpoint {self.path}: Key {tensor_str} not found in checkpoint, which holds "
                                        f"{', '.join(map(repr, sorted(self.kinds)[:8]))}; ask for one of these")
         return self._read(tensor_str)
 

@@ -159,8 +159,8 @@ def read_meta(meta_graph_or_file: Any, clear_devices: bool = False, import_scope
               input_map: Mapping[str, Any] | None = None, unbound: str | None = UNBOUND) -> tuple[Any, dict[str, Variable]]:
     """(the MetaGraphDef, variables by their names in it) after its nodes and collections were added to the default graph.
 
-    NotFoundError for a missing file, InvalidArgumentError where `input_map` lacks what the collection `unbound` names, and the
-    errors of `import_graph_def`.
+    MissingFileError for a missing file, DamagedFileError for one that is no meta graph, InvalidArgumentError where `input_map`
+    lacks what the collection `unbound` names, and the errors of `import_graph_def`.
     """
     proto = _meta(meta_graph_or_file)
     check_bound(proto, input_map or {}, unbound)
@@ -183,15 +183,19 @@ def _meta(given: Any) -> Any:
         return as_message("MetaGraphDef", given, "import_meta_graph")
     file = Path(os.fsdecode(given))
     if not file.is_file():
-        raise errors.NotFoundError(f"import_meta_graph: there is no file {str(file)!r}; Saver.save writes one beside the "
-                                   "checkpoint")
+        raise errors.MissingFileError(f"import_meta_graph: File {file} does not exist.; Saver.save writes one beside the "
+                                      "checkpoint")
     data, where = file.read_bytes(), f"import_meta_graph: {str(file)!r}"
     try:
         return as_message("MetaGraphDef", data, where)
-    except errors.DataLossError:
+    except errors.DataLossError as error:
+        wrong = error
+    try:
         if data[:1].isalpha():
             return parse_text("MetaGraphDef", data.decode("utf-8", "replace"), where)
-        raise
+    except errors.DataLossError as error:
+        wrong = error
+    raise errors.DamagedFileError(f"{wrong.message} (Cannot parse file {file})")
 
 
 def _scope_of(added: Sequence[Operation], names: Sequence[str]) -> str:

@@ -333,13 +333,16 @@ def import_scoped_meta_graph(meta_graph_or_file: Any, clear_devices: bool = Fals
 
 
 def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None,
-                      input_map: Mapping[str, Any] | None = None) -> Saver | None:
-    """Add a meta graph (a file, a message or its bytes) to the default graph, below `import_scope`; gives a Saver of its
-    variables by the names that they have in checkpoints, None when it has none."""
-    proto, variables = read_meta(meta_graph_or_file, clear_devices, import_scope, input_map)
-    chosen = {name: v for name, v in variables.items() if v in get_default_graph().get_collection("variables")}
-    if not chosen:
-        return None
-    keep = proto.saver_def.max_to_keep if proto.HasField("saver_def") else 5
-    hours = proto.saver_def.keep_checkpoint_every_n_hours if proto.HasField("saver_def") else 10000.0
-    return Saver(_named(chosen), max_to_keep=keep, keep_checkpoint_every_n_hours=hours, write_version=V2)
+                      graph: Any = None, input_map: Mapping[str, Any] | None = None,
+                      unbound_inputs_col_name: str | None = UNBOUND) -> Saver | None:
+    """Add a meta graph (a file, a message or its bytes) to `graph` (the default graph), below `import_scope`; gives a Saver of
+    its variables by the names that they have in checkpoints, None when it has none."""
+    graph = graph or get_default_graph()
+    with graph.as_default():
+        proto, variables = read_meta(meta_graph_or_file, clear_devices, import_scope, input_map, unbound_inputs_col_name)
+        chosen = {name: v for name, v in variables.items() if v in graph.get_collection("variables")}
+        if not chosen:
+            return None
+        keep = proto.saver_def.max_to_keep if proto.HasField("saver_def") else 5
+        hours = proto.saver_def.keep_checkpoint_every_n_hours if proto.HasField("saver_def") else 10000.0
+        return Saver(_named(chosen), max_to_keep=keep, keep_checkpoint_every_n_hours=hours, write_version=V2)

@@ -116,7 +116,7 @@ class Variable:
         a read. It is put into no collection."""
         found = cls.__new__(cls)
         found.graph, found.op, found.handle, found.trainable, found._caching = op.graph, op, op.outputs[0], trainable, None
-        found.dtype, found.shape = op.attrs["dtype"], as_shape(op.attrs["shape"])
+        found.dtype, found.shape, found.constraint = op.attrs["dtype"], as_shape(op.attrs["shape"]), None
         found.initializer, found.initial_value, found._snapshot = initializer, initializer.inputs[1], snapshot
         return found
 

@@ -106,7 +106,7 @@ def saved_at(session, record, base):
 
 @pytest.mark.parametrize(("options", "kind", "text"), [
     ({"tensors": ("v",), "dtypes": ("float32",), "shapes": ([2],)}, errors.NotFoundError,
-     "it holds no tensor 'v' but 'w'; ask for one of these"),
+     "Key v not found in checkpoint, which holds 'w'; ask for one of these"),
     ({"tensors": ("w",), "dtypes": ("float64",), "shapes": ([2],)}, errors.InvalidArgumentError,
      r"restore: 'w' is announced as float64\[2\] but the checkpoint .*m holds float32\[2\]; build the model that was saved"),
     ({"tensors": ("w",), "dtypes": ("float32",), "shapes": ([3],)}, errors.InvalidArgumentError,

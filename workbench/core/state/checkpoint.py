@@ -179,8 +179,8 @@ def read_part(path: PlaceLike, name: str, start: Sequence[int] | None = None, sh
 
 def _known(base: Place, body: Mapping[str, Any], names: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in body["tensors"]]:
-        raise errors.NotFoundError(f"checkpoint {base}: it holds no tensor {unknown[0]!r} but {_some(body['tensors'])}; "
-                                   "ask for one of these")
+        raise errors.NotFoundError(f"checkpoint {base}: Key {unknown[0]} not found in checkpoint, which holds "
+                                   f"{_some(body['tensors'])}; ask for one of these")
 
 
 @contextmanager
@@ -196,7 +196,8 @@ def _advising(base: Place) -> Iterator[None]:
         if manifest_of(base).exists():
             raise
         raise errors.NotFoundError(f"checkpoint {base}: there is no {manifest_of(base).name}; {_alternatives(base.parent)} "
-                                   f"(Failed to find any matching files for {base})") from problem
+                                   "(Unsuccessful TensorSliceReader constructor: Failed to find any matching files for "
+                                   f"{base})") from problem
 
 
 def verify(path: PlaceLike) -> str:

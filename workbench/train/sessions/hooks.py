@@ -153,6 +153,9 @@ class CheckpointSaverHook(_StepHook):
                  listeners: Sequence[CheckpointSaverListener] | None = None) -> None:
         if saver is not None and scaffold is not None:
             raise errors.InvalidArgumentError("CheckpointSaverHook: You cannot provide both saver and scaffold.; leave one out")
+        if save_secs is not None and save_steps is not None:
+            raise errors.InvalidArgumentError(f"CheckpointSaverHook: save_secs is {save_secs} and save_steps {save_steps}. Can "
+                                              "not provide both every_secs and every_steps.; leave one out")
         self._folder, self._name, self.listeners = str(checkpoint_dir), checkpoint_basename, list(listeners or ())
         self._seconds, self._steps, self._saver, self._scaffold = save_secs, save_steps, saver, scaffold
         self._when, self._saved, self._began = time.monotonic(), -1, time.perf_counter()
