@@ -42,6 +42,7 @@ def test_a_program_goes_on_from_its_files_alone(tmp_path):
         saver = tf.train.import_meta_graph(path + ".meta")
         saver.restore(session, path)
         assert [v.name for v in tf.trainable_variables()] == ["w:0"] and len(tf.global_variables()) == 3
+        assert [op.name for op in tf.get_collection("train_op")] == ["train"]
         assert tf.get_collection("things")[0].name == "loss:0" and tf.get_collection("things_too") == [b"text"]
         assert steps(session, 4) == pytest.approx(after)
 
@@ -248,7 +249,7 @@ def test_a_saver_is_made_of_what_another_one_said(tmp_path):
         session.run(model())
         other = tf.train.Saver(max_to_keep=2, keep_checkpoint_every_n_hours=5.0, write_version=tf.train.SaverDef.V2)
         told = other.as_saver_def()
-        saver = tf.train.Saver(saver_def=told)
+        saver = tf.train.Saver(saver_def=other.saver_def)
         paths = [saver.save(session, str(tmp_path / "again"), global_step=n) for n in range(3)]
         assert saver.last_checkpoints == paths[1:] and (tmp_path / "again-2.index").exists() and saver.as_saver_def() == told
         before = session.run("w:0")

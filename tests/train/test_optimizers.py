@@ -326,3 +326,11 @@ def test_slots_stand_beside_variables_and_tensors():
         session.run(unknown.initializer, {x: [[1.0]]})
         assert session.run([beside, zeros, made, unknown])[1].dtype == np.float64
         assert [v.tolist() for v in session.run([beside, zeros, made, unknown])] == [[1.0, 2.5], [0, 0], [3, 3], [[0]]]
+
+
+def test_steps_are_collected_but_those_of_branches():
+    w = wb.Variable(3.0)
+    optimizer = wb.train.GradientDescentOptimizer(1.0)
+    first, second = optimizer.minimize(w * 1.0), optimizer.minimize(w * 2.0, name="again")
+    wb.cond(w > 0.0, lambda: wb.group(optimizer.minimize(w * 3.0)), lambda: wb.no_op())
+    assert wb.get_collection("train_op") == [first, second]

@@ -245,6 +245,11 @@ class Saver(native.Saver):
         """The SaverDef that the nodes of an exported graph have."""
         return add_saver(message("GraphDef")(), self._pieces, self)
 
+    @property
+    def saver_def(self) -> Any:
+        """What as_saver_def gives."""
+        return self.as_saver_def()
+
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The SaverDef; None with an `export_scope`, outside of which the nodes of savers stand."""
         return None if export_scope else self.as_saver_def()

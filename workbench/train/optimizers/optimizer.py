@@ -79,7 +79,7 @@ class Optimizer:
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None,
                         name: str | None = None) -> Operation:
         """An operation that applies the gradients and then, if given, adds 1 to `global_step`; pairs with None are
-        left out.
+        left out. The collection TRAIN_OP gets it.
 
         Raises InvalidArgumentError when every gradient is None.
         """
