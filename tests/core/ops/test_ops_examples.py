@@ -110,9 +110,9 @@ def test_examples_that_are_otherwise_are_named(asked, text: str):
 
 def test_bytes_that_are_no_message():
     asked = {"x": wb.VarLenFeature(wb.float32)}
-    with pytest.raises(errors.DataLossError, match="example input, message 1: 3 bytes cannot be read as Example"):
+    with pytest.raises(errors.InvalidArgumentError, match="example input, message 1: 3 bytes cannot be read as Example"):
         run(wb.parse_example(batch(FIRST, b"\xff\xff\xff"), asked))
-    with pytest.raises(errors.DataLossError, match="Could not parse example input: 3 bytes cannot be read as SequenceExample"):
+    with pytest.raises(errors.InvalidArgumentError, match="Could not parse example input: 3 bytes cannot be read as Sequence"):
         run(wb.parse_single_sequence_example(b"\xff\xff\xff", asked)[0])
     with pytest.raises(errors.InvalidArgumentError, match="there are 1 example_names for 2 messages; give one for each"):
         run(wb.parse_example(batch(FIRST, SECOND), asked, example_names=["a"]))

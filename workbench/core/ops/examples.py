@@ -51,7 +51,7 @@ def parse_example(serialized: Any, names: Any, *, features: Any) -> Any:
     InvalidArgumentError names a message that lacks a feature without default, or holds it with other type or length.
     """
     titles = _titles(names, len(serialized))
-    messages = [decode("Example", item, f"parse_example: Could not parse example input, message {number}").features.feature
+    messages = [_message("Example", item, f"parse_example: Could not parse example input, message {number}").features.feature
                 for number, item in enumerate(np.asarray(serialized, object))]
     found: list[Any] = []
     for row in features:
@@ -72,7 +72,7 @@ def parse_sequence_example(serialized: Any, example_name: Any, *, context: Any, 
     that the message lacks is empty where its default says so. Errors are those of parse_example.
     """
     raw = serialized.item() if isinstance(serialized, np.ndarray) else serialized
-    message = decode("SequenceExample", raw, "parse_sequence_example: Could not parse example input")
+    message = _message("SequenceExample", raw, "parse_sequence_example: Could not parse example input")
     title, found = _titles(np.asarray(example_name, object).reshape(1), 1)[0], list[Any]()
     for row in context:
         values = _values(message.context.feature, row, title, 0)
@@ -84,6 +84,14 @@ def parse_sequence_example(serialized: Any, example_name: Any, *, context: Any, 
         lists = _steps(message.feature_lists.feature_list, row, title)
         found += _rows(lists, row, [title] * len(lists))
     return found if len(found) > 1 else found[0]
+
+
+def _message(name: str, data: Any, where: str) -> Any:
+    """The message that a string of a tensor holds: one that holds none is an argument, not a file that is damaged."""
+    try:
+        return decode(name, data, where)
+    except errors.DataLossError as error:
+        raise errors.InvalidArgumentError(error.message) from None
 
 
 def _titles(names: Any, count: int) -> list[str]:
