@@ -56,8 +56,12 @@ def test_pairs_of_elements():
         return total
     assert run(losses.mean_pairwise_squared_error(labels, predictions)) == pytest.approx(expected([1, 1]))
     assert run(losses.mean_pairwise_squared_error(labels, predictions, [[2.0], [0.0]])) == pytest.approx(expected([2, 0]))
+    assert run(losses.mean_pairwise_squared_error(labels, predictions, [[2.0, 1.0, 0.5]])) == pytest.approx(
+        expected([3.5, 3.5]))
+    with pytest.raises(errors.ShapeError, match="weights can not be broadcast to values"):
+        losses.mean_pairwise_squared_error(labels, predictions, [1.0, 2.0])
     assert run(losses.mean_pairwise_squared_error([[1.0]], [[5.0]])) == 0
-    assert len(losses.get_losses()) == 3
+    assert len(losses.get_losses()) == 4
 
 
 def test_unknown_reductions_are_refused():

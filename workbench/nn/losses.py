@@ -109,7 +109,8 @@ def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0, scope
 def mean_pairwise_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
                                 loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
     """The mean over an example's pairs of elements of ((p_i - p_j) - (l_i - l_j))², summed over the examples with their
-    weights, a scalar or one for each example."""
+    `weights`: a scalar, or of the rank of `labels`. An example that has several counts with their sum. ShapeError for weights
+    that do not fit."""
     labels, predictions = _pair(labels, predictions, "mean_pairwise_squared_error")
     with root_graph().name_scope(scope or "mean_pairwise_squared_error"):
         rank = predictions.shape.rank
@@ -124,9 +125,8 @@ def mean_pairwise_squared_error(labels: Any, predictions: Any, weights: Any = 1.
         alone = ops.equal(pairs, 0.0)
         each = 2.0 * (examples * squares - ops.square(sums)) / ops.select(alone, ops.ones_like(pairs), pairs)
         each = ops.select(alone, ops.zeros_like(each), each)
-        weights = ops.cast(convert(weights), each.dtype)
-        spread = ops.reshape(weights, [-1, 1]) + ops.zeros_like(each)
-        return add_loss(ops.reduce_sum(each * spread), loss_collection)
+        weights = checked_weights(weights, predictions, "mean_pairwise_squared_error")
+        return add_loss(ops.reduce_sum(ops.reshape(each, [-1] + [1] * (rank - 1)) * weights), loss_collection)
 
 
 def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0, scope: str | None = None,
