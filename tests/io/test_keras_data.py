@@ -61,6 +61,22 @@ def test_what_cannot_be_had_is_said(tmp_path, own_home):
         keras_data.get_file("bad", "http://nowhere/bad", hash_algorithm="sha1")
 
 
+@pytest.mark.parametrize("looks", [True, False], ids=["Python looks", "an older Python"])
+@pytest.mark.parametrize("name", ["../outside", "link"])
+def test_an_archive_writes_nothing_beside_its_folder(own_home, monkeypatch, name, looks):
+    if not looks:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    own_home.mkdir(parents=True)
+    member = tarfile.TarInfo(name)
+    if name == "link":
+        member.type, member.linkname = tarfile.SYMTYPE, "../.."
+    with tarfile.open(own_home / "bad.tar.gz", "w:gz") as archive:
+        archive.addfile(member)
+    with pytest.raises(errors.DataLossError, match=rf"bad.tar.gz cannot be unpacked \(.*{name}"):
+        keras_data.get_file("bad", "http://nowhere/bad.tar.gz", untar=True)
+    assert not (own_home.parent / "outside").exists() and not (own_home / "link").is_symlink()
+
+
 def test_digits_come_from_one_file_or_from_mnists_own(tmp_path, own_home, small_mnist, monkeypatch):
     arrays = {name: np.arange(4, dtype="uint8") for name in ("x_train", "y_train", "x_test", "y_test")}
     own_home.mkdir(parents=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,22 @@ def _unpack(path: Path, kind: str | None) -> None:
     try:
         if kind == "zip":
             shutil.unpack_archive(path, path.parent, kind)
-        else:
+        elif hasattr(tarfile, "data_filter"):
             shutil.unpack_archive(path, path.parent, kind, filter="data")
-    except (OSError, ValueError, EOFError) as error:
+        else:
+            with tarfile.open(path) as archive:
+                archive.extractall(path.parent, list(_harmless(archive, path.parent.resolve())))
+    except (OSError, ValueError, EOFError, tarfile.TarError) as error:
         raise errors.DataLossError(f"get_file: {path} cannot be unpacked ({error}); remove it, so that it is downloaded "
                                    "again") from None
+
+
+def _harmless(archive: tarfile.TarFile, folder: Path) -> Iterator[tarfile.TarInfo]:
+    """Files and folders below `folder`, ValueError for anything else: Pythons before 3.11.4 do not look themselves."""
+    for member in archive.getmembers():
+        if not (member.isfile() or member.isdir()) or not (folder / member.name).resolve().is_relative_to(folder):
+            raise ValueError(f"{member.name!r} is outside of the folder, or neither a file nor a folder")
+        yield member
 
 
 def load_mnist(path: str = "mnist.npz") -> tuple[Pair, Pair]:

@@ -95,7 +95,7 @@ def put(steps: Steps, size: int, value: float) -> None:
 def test_an_endless_loop_does_not_hold_the_receiver_and_can_be_aborted(monkeypatch):
     released, looping = threading.Event(), threading.Event()
     check = Instance._check
-    monkeypatch.setattr(module, "release_receiver", released.set)
+    monkeypatch.setattr(module, "release_receiver", lambda needed: released.set())
     monkeypatch.setattr(Instance, "_check", lambda instance: (looping.set(), check(instance)))
     steps = Steps(endless())
     thread = threading.Thread(target=steps.run, args=(1,), daemon=True)
@@ -111,7 +111,7 @@ def test_an_endless_loop_does_not_hold_the_receiver_and_can_be_aborted(monkeypat
 def test_an_abort_right_after_the_receiver_was_released(monkeypatch, fetch):
     steps = Steps(fetch())
     with monkeypatch.context() as once:
-        once.setattr(module, "release_receiver", lambda: steps.abort(1))
+        once.setattr(module, "release_receiver", lambda needed: steps.abort(1))
         steps.run(1)
     assert steps.engine._running == {} and not isinstance(steps.answers.get(1), list)
     if fetch is not endless:
