@@ -49,7 +49,6 @@ def test_rewrites_that_are_turned_off_are_left_out():
 
 @pytest.mark.parametrize(("make", "text"), [
     (lambda: RunOptions(inter_op_thread_pool=1), "inter_op_thread_pool=1 is not offered; steps share the threads"),
-    (lambda: RunOptions(output_partition_graphs=True), "output_partition_graphs=True is not offered; see the graph view"),
     (lambda: RewriterConfig(optimizers=["fold"]), "optimizers=['fold'] is not offered; use Session"),
     (lambda: GraphOptions(build_cost_model_after=3), "build_cost_model_after=3 is not offered; use RunMetadata"),
     (lambda: ConfigProto(placement_period=2), "placement_period=2 is not offered; operations are placed once"),
