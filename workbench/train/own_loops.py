@@ -26,7 +26,7 @@ def own_loops(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
 
     In mode "async" each worker has a loop of its own: run all `steps` of the replicas at once, and each goes at its own pace
     until its turns are done. In mode "stale" they do so, too, but none begins a turn that is more than `staleness` turns ahead
-    of the slowest worker's. In mode "sync" `steps[0]` is one loop of all workers, with the bits of as many steps that are run
+    of the slowest worker's whose loop is under way. In mode "sync" `steps[0]` is one loop of all workers, with the bits of as many steps that are run
     one by one. In mode "backup" it is the loops of all workers, each at its own pace, and one that applies the mean of the
     first n - `backups` gradients of each of `turns` rounds; a slower worker's count no more, and it goes on with the newest.
 
@@ -49,8 +49,11 @@ def own_loops(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     for number, (device, together, inner) in enumerate(loops):
         build = partial(replicate, model, optimizer, together, servers, inner, global_step)
         with get_default_graph().device(device), get_default_graph().name_scope(f"loop_{number}"):
-            step, told = _loop(_counted(build if bound is None else partial(_bounded, bound, number, build)),
-                               ops.constant(0, "int32"), turns)
+            first = ops.constant(0, "int32")
+            if bound is None:
+                step, told = _loop(_counted(build), first, turns)
+            else:
+                step, told = _loop(_counted(partial(_bounded, bound, number, build)), first, turns, partial(bound.rest, number))
         towers += told
         steps.append(step)
     made = Replicas(mode, towers, steps, trainable_variables(), global_step)
@@ -104,9 +107,10 @@ def _counted(build: Callable[[], Replicas]) -> Callable[[Any], tuple[Replicas, A
     return lambda number: (build(), number + 1)
 
 
-def _loop(build: Callable[[Any], tuple[Replicas, Any]], first: Any, end: Any) -> tuple[Operation, list[Tower]]:
+def _loop(build: Callable[[Any], tuple[Replicas, Any]], first: Any, end: Any,
+          over: Callable[[Operation], Operation] | None = None) -> tuple[Operation, list[Tower]]:
     """The loop over the step that `build` makes in a turn, with the number of the next one, which begins with `first` and stays
-    below `end`; and its towers as they are in the last turn."""
+    below `end`, and what `over` makes to follow it; and its towers as they are in the last turn."""
     made: list[Tower] = []
 
     def turn(number: Any, _: Any) -> tuple[Any, Any]:
@@ -120,6 +124,9 @@ def _loop(build: Callable[[Any], tuple[Replicas, Any]], first: Any, end: Any) ->
             return ops.identity(following), ops.stack(told)
     _, told = ops.while_loop(lambda number, _: ops.less(number, end), turn, [first, ops.zeros([0], "float64")],
                              shape_invariants=[Shape([]), Shape([None])], back_prop=False)
+    if over is not None:
+        with get_default_graph().control_dependencies([over(told.op)]):
+            told = ops.identity(told)
     each = iter(ops.unstack(told, sum(1 + len(tower.metrics) for tower in made)))
 
     def last(value: Any, name: str) -> Any:

@@ -37,3 +37,9 @@ class Staleness:
         """`step`, which the worker began at `clock`, counts as done after it; once, if it is tried again."""
         with near(self._global_step), get_default_graph().control_dependencies([step]):
             return self._clocks.advance(self._titles[number], clock)
+
+    def rest(self, number: int, last: Operation) -> Operation:
+        """Nobody waits for the worker between `last`, the end of what it does in a run, and its next step: who joined later or
+        has more to do would never be let through."""
+        with near(self._global_step), get_default_graph().control_dependencies([last]):
+            return self._clocks.rest(self._titles[number])

@@ -43,6 +43,19 @@ def test_who_leaves_is_waited_for_no_more_and_who_joins_begins_with_the_slowest(
     assert "b" not in clocks.clocks
 
 
+def test_who_rests_is_waited_for_no_more_and_joins_again_with_its_next_wait():
+    clocks = Clocks("c")
+    begun(clocks, "a", 0)
+    clocks.advance("a", 0)
+    begun(clocks, "b", 0)                                      # joins at 1
+    clocks.advance("b", 1)
+    waiting = begun(clocks, "b", 0)
+    assert waiting == []
+    clocks.rest("a")
+    assert waiting == [2] and clocks.clocks == {"b": 2}
+    assert begun(clocks, "a", 0) == [2] and clocks.clocks == {"a": 2, "b": 2}
+
+
 def test_one_that_left_joins_again_only_when_it_is_admitted():
     """Who evaluates the worker's part of the graph afterwards waits for nobody, and nobody for that."""
     clocks = Clocks("c")

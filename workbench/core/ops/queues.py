@@ -226,6 +226,13 @@ def clocks_leave(handle: Clocks, *, worker: str) -> tuple[()]:
 
 
 @op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
+def clocks_rest(handle: Clocks, *, worker: str) -> tuple[()]:
+    """Nobody waits for `worker` until its next wait, with which it joins again."""
+    handle.rest(worker)
+    return ()
+
+
+@op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
 def clocks_admit(handle: Clocks, *, worker: str) -> tuple[()]:
     """`worker`, if it left, joins again with its next wait; clocks that were closed begin anew."""
     handle.admit(worker)

@@ -80,6 +80,12 @@ class Clocks:
             self._left.add(worker)
         self._serve()
 
+    def rest(self, worker: str) -> None:
+        """Nobody waits for this worker until its next wait, with which it joins again."""
+        with self._lock:
+            self.clocks.pop(worker, None)
+        self._serve()
+
     def admit(self, worker: str) -> None:
         """One that left may join again, with its next wait. Clocks that were closed begin anew: nobody has one."""
         with self._lock:

@@ -272,6 +272,10 @@ class WorkerClocks:
         """Nobody waits for `worker` any more, nor it for anybody, until it is admitted."""
         return ops.clocks_leave(self.clocks_ref, worker=worker, name=name)
 
+    def rest(self, worker: str, name: str | None = None) -> Operation:
+        """Nobody waits for `worker` until its next wait, with which it joins again at the slowest one's step."""
+        return ops.clocks_rest(self.clocks_ref, worker=worker, name=name)
+
     def admit(self, worker: str, name: str | None = None) -> Operation:
         """`worker`, if it left, joins again with its next wait; clocks that were closed begin anew."""
         return ops.clocks_admit(self.clocks_ref, worker=worker, name=name)
