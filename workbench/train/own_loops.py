@@ -26,9 +26,10 @@ def own_loops(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
 
     In mode "async" each worker has a loop of its own: run all `steps` of the replicas at once, and each goes at its own pace
     until its turns are done. In mode "stale" they do so, too, but none begins a turn that is more than `staleness` turns ahead
-    of the slowest worker's whose loop is under way. In mode "sync" `steps[0]` is one loop of all workers, with the bits of as many steps that are run
-    one by one. In mode "backup" it is the loops of all workers, each at its own pace, and one that applies the mean of the
-    first n - `backups` gradients of each of `turns` rounds; a slower worker's count no more, and it goes on with the newest.
+    of the slowest worker's whose loop is under way. In mode "sync" `steps[0]` is one loop of all workers, with the bits of as
+    many steps that are run one by one. In mode "backup" it is the loops of all workers, each at its own pace, and one that
+    applies the mean of the first n - `backups` gradients of each of `turns` rounds; a slower worker's count no more, and it
+    goes on with the newest.
 
     The tasks go from turn to turn by themselves, so what runs the session sends and receives as much for a thousand turns as
     for one. It hears of losses and metrics, those of the last turn, when a run ends; pauses and checkpoints come between runs;
