@@ -91,6 +91,15 @@ def test_a_step_of_one_task_with_nothing_but_its_length_is_work_of_several_is_un
     assert accounts([span("step", W0, 0, 3), span("step", W1, 0, 3)]) == []
 
 
+def test_what_a_task_alone_did_while_another_step_looked_for_a_cause_counts_in_its_own_step_too():
+    """What a step is told by its spans is found once, whoever asks first: here the step that waits and ends before it."""
+    waiting = [span("recv", W0, 0, 6, message=message(W1, W0)), span("segment", W1, 0, 5)]
+    alone = [span("segment", W2, 1, 4, 1), span("segment", W2, 6, 7, 1), span("step", W2, 1, 8, 1)]
+    (together,) = accounts(alone)
+    found = accounts(waiting + alone)
+    assert found[1][W2] == together[W2] and (together[W2].work, together[W2].uncovered) == (4, 3)
+
+
 def test_steps_that_a_task_told_nothing_of_because_it_died_are_left_out():
     """More of them than are kept: or who died would be in no table."""
     accounting = Accounting(kept=5)
