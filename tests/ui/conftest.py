@@ -19,6 +19,8 @@ from tests.data_fixture import use_data_beside_the_checkout
 PATIENCE = 60_000        # milliseconds
 RESTARTED_MEANWHILE = "Could not restore the debugger state: Canceled future"
 """What JupyterLab's debugger says when the kernel that it asks is restarted before it has answered, as a busy one is."""
+KERNEL_GONE = "Error: widget model not found"
+"""What ipywidgets says of an output that it draws when the kernel that had its widget is gone."""
 SETTINGS = {"fetchNews": "false", "checkForUpdates": False}
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -116,12 +118,13 @@ class Lab:
         self.page = page
         self.server = server
         self.errors: list[str] = []
+        self.allows = [RESTARTED_MEANWHILE]
         page.on("console", self._check_console)
         page.on("request", lambda request: self._check_host(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def _check_console(self, message: object) -> None:
-        if message.type == "error" and not message.text.startswith(RESTARTED_MEANWHILE):
+        if message.type == "error" and not message.text.startswith(tuple(self.allows)):
             self.errors.append(message.text)
 
     def _check_host(self, url: str) -> None:

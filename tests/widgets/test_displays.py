@@ -106,7 +106,7 @@ def test_a_training_that_failed_says_why():
         run.join(60)
     assert repr(run) == "<Training failed: step 2 of 9: AbortedError: step 2: <worker:1> died; start it again>"
     shown = bundle(run)["text/html"]
-    assert shown.endswith("<div>AbortedError: step 2: &lt;worker:1&gt; died; start it again</div>"), "a line of its own"
+    assert shown.endswith("<div>AbortedError: step 2: &lt;worker:1&gt; died; start it again</div></div>"), "a line of its own"
     assert shown.count("nowrap") == 2, "state and step, each in one piece"
 
 

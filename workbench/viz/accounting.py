@@ -237,8 +237,9 @@ def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:
 def _lone(opened: _Open, names: Names) -> Ledger | None:
     """The account of one task that only works, with nobody to wait for; None of any other step, and of one whose spans were
     read already because it lies in the time of another."""
-    if not opened.spans or len(opened.tasks) > 1 or any(span.detail in FEEDS or span.turns != 1 or span.kind not in (*_RUNS, "step")
-                                    for span in opened.spans):
+    if not opened.spans or len(opened.tasks) > 1:
+        return None
+    if any(span.detail in FEEDS or span.turns != 1 or span.kind not in (*_RUNS, "step") for span in opened.spans):
         return None
     runs = [span for span in opened.spans if span.kind in _RUNS]
     timed = [span for span in runs if span.kind == "op"]  # then segments only repeat what their operations say

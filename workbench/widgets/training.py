@@ -123,4 +123,4 @@ def bundle(training: Any) -> dict[str, Any]:
     view = TrainingView(training)
     made = view._repr_mimebundle_()
     data = made[0] if isinstance(made, tuple) else made or {}
-    return {**data, "text/html": view.facts.value, "text/plain": repr(training)}
+    return {**data, "text/html": f'<div class="wb-static">{view.facts.value}</div>', "text/plain": repr(training)}
