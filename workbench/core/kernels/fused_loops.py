@@ -11,12 +11,14 @@ from workbench.core.graph.rules import infer_dtypes
 from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.expressions import MEMORY
 
-__all__ = ["calls", "calls_in", "collapse", "depth", "head_line", "index", "loop_source", "memory_type", "renamed", "step_line",
-           "step_types"]
+__all__ = ["REPEAT", "calls", "calls_in", "collapse", "depth", "head_line", "index", "loop_source", "memory_type", "renamed",
+           "step_line", "step_types"]
 
 _MEMORY = {scalar: name for name, scalar in MEMORY.items()}
 _CALLS = re.compile(r"\b(?:exp|log|tanh|sigmoid|log1p|expm1|erf)\(")
 FEWEST_WIDE = 2048      # turns of a loop within others: what it gains pays for up to 63 elements that are computed one by one
+REPEAT = "broadcast_to"
+"""The operation that gives each element of a shape what its row, its column, or all have."""
 CACHED = 2 << 20        # bytes that the caches of one core hold: loops over more ask for memory before they need it
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
@@ -131,11 +133,13 @@ def step_types(steps: Sequence[Any], inputs: Sequence[Spec]) -> list[str]:
 
 
 def step_line(number: int, steps: Sequence[Any], types: Sequence[str]) -> str:
-    """The assignment that computes an elementwise step."""
+    """The assignment that computes an elementwise step, or one that gives each element what its row, column or all have."""
     kind, operands, _ = steps[number]
     definition = registry[kind]
-    assert definition.elementwise is not None
     arguments = [f"a{i}v" if where == "input" else f"s{i}" for where, i in operands]
+    if kind == REPEAT:
+        return f"s{number} = {arguments[0]}"
+    assert definition.elementwise is not None
     return f"s{number}: {types[number]} = {renamed(definition.elementwise, dict(zip(definition.inputs, arguments)))}"
 
 

@@ -10,13 +10,11 @@ from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.fused_loops import calls_in, collapse, depth, head_line, index, step_line, step_types
 from workbench.core.ops.fused import Step
 
-__all__ = ["REDUCTIONS", "REPEAT", "SOFTMAX", "row_source", "softmax_steps"]
+__all__ = ["REDUCTIONS", "SOFTMAX", "row_source", "softmax_steps"]
 
 REDUCTIONS = {"reduce_sum": ("0.0", "plus"), "reduce_mean": ("0.0", "plus"),
               "reduce_max": ("-inf", "top"), "reduce_min": ("inf", "bottom")}
 """Operations over the elements of a row: with what they begin, and the word for one element more."""
-REPEAT = "broadcast_to"
-"""The operation that gives each element of a row what the row has."""
 SOFTMAX = ("softmax", "log_softmax")
 BLOCK = 4096
 """Elements of a row that are added in their own type; the sums of such blocks are added in float64."""
@@ -132,16 +130,8 @@ def row_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequen
 
 def _whole(rows: _Rows, level: int) -> list[str]:
     """What is computed once a row, before its loop number `level`."""
-    return [_line(rows, i) for i, along in enumerate(rows.along)
+    return [step_line(i, rows.steps, rows.types) for i, along in enumerate(rows.along)
             if not along and i not in rows.reductions and rows.level[i] == level]
-
-
-def _line(rows: _Rows, step: int) -> str:
-    kind, operands, _ = rows.steps[step]
-    if kind == REPEAT:
-        [(where, i)] = operands
-        return f"s{step} = " + (f"a{i}v" if where == "input" else f"s{i}")
-    return step_line(step, rows.steps, rows.types)
 
 
 def _loop(rows: _Rows, loop: _Loop, axis: int, loads: Sequence[str], place: str) -> list[str]:
@@ -149,7 +139,7 @@ def _loop(rows: _Rows, loop: _Loop, axis: int, loads: Sequence[str], place: str)
     begins = {of: REDUCTIONS[rows.steps[of][0]] for of in loop.reduced}
     sums = [of for of, (_, word) in begins.items() if word == "plus"]
     inner = [*loads, *(f"s{step} = o{output}[{place}]" for step, output in loop.loads.items())]
-    inner += [_line(rows, step) for step in loop.steps]
+    inner += [step_line(step, rows.steps, rows.types) for step in loop.steps]
     for of, (_, word) in begins.items():
         [(where, i)] = rows.steps[of][1]
         inner.append(f"p{of} = {word}(p{of}, " + (f"a{i}v)" if where == "input" else f"s{i})"))

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
+from workbench.core.kernels.fused_columns import MANY, NARROWEST, SUMS, column_source, reduces_columns, summed_up
 from workbench.core.kernels.fused_loops import calls, loop_source
 from workbench.core.kernels.fused_rows import SOFTMAX, row_source, softmax_steps
 from workbench.core.kernels.language import library_source
@@ -16,7 +18,7 @@ from workbench.core.kernels.llvm import HEAVY, Program, bind, usable
 from workbench.core.kernels.stated import unreadable
 from workbench.core.kernels.team import shared_rows, worth_sharing
 
-__all__ = ["kernel_source", "make_kernel", "translatable"]
+__all__ = ["kernel_source", "make_kernel", "sum_of_columns", "translatable"]
 
 FEWEST = 1024      # elements of an operation alone: below, NumPy's call costs less
 LONG = 128               # elements of a row whose softmax fills vectors by itself
@@ -31,8 +33,11 @@ def _select(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[
         return None
     source, extents = kernel_source(attrs, inputs, outputs)
     shared = _shared(attrs, [*inputs, *outputs], extents)
-    return Choice("llvm", (None,) * len(inputs), (None,) * len(outputs),
-                  lambda static: make_kernel(source, extents, shared), source=source,
+
+    def make(static: tuple[bool, ...]) -> Kernel:
+        kernel = make_kernel(source, extents, shared)
+        return summed_up(attrs, len(inputs), extents, kernel) if _sums_columns(attrs) else kernel
+    return Choice("llvm", (None,) * len(inputs), (None,) * len(outputs), make, source=source,
                   note="fused loop" if len(attrs["steps"]) > 1 else "compiled loop")
 
 
@@ -75,6 +80,23 @@ for _kind in SOFTMAX:
     register("llvm", _kind)(_softmax(_kind))
 
 
+def sum_of_columns(kind: str, attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+                   free: Sequence[bool]) -> Choice | None:
+    """A choice for sums and means over all axes but the last; None for what NumPy adds up as fast."""
+    given = inputs[0]
+    shape = given.shape
+    axis = attrs["axis"] if "axis" in attrs else tuple(range(len(shape) - 1))      # bias_add_grad has none
+    if not reduces_columns(axis, shape) or shape[-1] < NARROWEST or math.prod(shape) < MANY or given.layout:
+        return None
+    if given.dtype.name not in ("float32", "float64"):
+        return None
+    steps = ((kind, (("input", 0),), (("axis", axis), ("keepdims", len(outputs[0].shape) == len(shape)))),)
+    return _select({"steps": steps, "results": ((0,),), "space": shape}, inputs, outputs, free)
+
+
+register("llvm", "reduce_mean")(partial(sum_of_columns, "reduce_mean"))
+
+
 def translatable(kind: str, dtypes: tuple[str, ...], result: str) -> bool:
     """Does the kernel language compute this operation for these element types?"""
     definition = registry[kind]
@@ -83,7 +105,15 @@ def translatable(kind: str, dtypes: tuple[str, ...], result: str) -> bool:
 
 def kernel_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[str, list[int]]:
     """Text of the kernel in the kernel language, and the extents of its loops from outside in."""
-    return (row_source if attrs.get("space") else loop_source)(attrs, inputs, outputs)
+    if not attrs.get("space"):
+        return loop_source(attrs, inputs, outputs)
+    return (column_source if _sums_columns(attrs) else row_source)(attrs, inputs, outputs)
+
+
+def _sums_columns(attrs: Mapping[str, Any]) -> bool:
+    """Is it over columns, not rows, that steps reduce?"""
+    space = attrs.get("space", ())
+    return any(kind in SUMS and reduces_columns(dict(options)["axis"], space) for kind, _, options in attrs["steps"])
 
 
 def make_kernel(source: str, extents: Sequence[int], shared: bool = False) -> Kernel:

@@ -12,6 +12,7 @@ from workbench.core.graph.arrays import check_labels
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.language import library_source
 from workbench.core.kernels.llvm import HEAVY, Program, bind, usable
+from workbench.core.kernels.llvm_fused import sum_of_columns
 from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.team import shared_rows
 
@@ -105,6 +106,9 @@ def _select_sum(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
         return None
     if attrs.get("data_format", "NHWC") != "NHWC":
         return None
+    together = sum_of_columns("reduce_sum", attrs, inputs, outputs, free)
+    if together is not None:
+        return together
     axes = _summed(attrs, len(shape))
     if axes == (len(shape) - 1,):
         name, terms = "sum_rows", shape[-1]

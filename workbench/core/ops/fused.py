@@ -23,12 +23,12 @@ def fused(*values: Any, steps: tuple[Step, ...], results: tuple[tuple[int, ...],
           columns: tuple[int | None, ...] = (), space: tuple[int, ...] = (), names: tuple[str, ...] = ()) -> Any:
     """Several elementwise operations in one pass over memory.
 
-    `steps` are (operation type, operands, attributes); an operand is ("input", i) or ("step", i). `results` are the
-    steps whose values leave the kernel: those of one output lie side by side along its last axis. Of an input for which
-    `columns` has a number the kernel reads as many columns as a step has, from that one on. Where steps sum rows, or take
-    their means or extremes, over the last axis, `space` is the shape whose rows these are, and the other steps have that
-    shape or one number a row. `names` are the operations that the steps were. The meaning is that of the reference kernels
-    run one after the other.
+    `steps` are (operation type, operands, attributes); an operand is ("input", i) or ("step", i). `results` are the steps
+    whose values leave the kernel: those of one output lie side by side along its last axis. Of an input for which `columns`
+    has a number the kernel reads as many columns as a step has, from that one on. Where steps sum rows, or take their means
+    or extremes, over the last axis, `space` is the shape whose rows these are, and the other steps have that shape or one
+    number a row; where they sum columns, over all axes but the last, the other steps have that shape. `names` are the
+    operations that the steps were. The meaning is that of the reference kernels run one after the other.
     """
     width = shapes[0].static[-1] // len(results[0]) if shapes[0].rank else 1
     given = [value if first is None else value[..., first:first + width]
@@ -39,7 +39,8 @@ def fused(*values: Any, steps: tuple[Step, ...], results: tuple[tuple[int, ...],
     for number, (kind, operands, attrs) in enumerate(steps):
         arguments = [given[i] if where == "input" else done[i] for where, i in operands]
         repeated = kind == "broadcast_to"
-        done.append(np.broadcast_to(arguments[0], space) if repeated else registry[kind].reference(*arguments, **dict(attrs)))
+        done.append(np.broadcast_to(arguments[0], dict(attrs)["shape"]) if repeated else
+                    registry[kind].reference(*arguments, **dict(attrs)))
         del arguments
         for where, i in operands:
             if where == "step" and until[i] == number:      # what nobody reads any more takes no memory

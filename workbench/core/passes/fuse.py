@@ -1,15 +1,16 @@
-"""Join elementwise operations over one iteration space, and reductions of its rows, into kernels that pass over memory once."""
+"""Join elementwise operations over one shape, and reductions of its rows or columns, to kernels that pass over memory once."""
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, topological
-from workbench.core.kernels.fused_loops import calls_in
+from workbench.core.kernels.fused_loops import REPEAT, calls_in
 from workbench.core.kernels.fused_rows import SOFTMAX
 from workbench.core.kernels.llvm_fused import translatable
 from workbench.core.ops.fused import Step
-from workbench.core.passes.over_rows import over_rows, read, row_steps, space, together
+from workbench.core.passes.over_columns import over_columns
+from workbench.core.passes.over_rows import over_rows, read, reducing_steps, repeats, space, together
 from workbench.core.passes.rewrite import Rewrite
 from workbench.core.passes.sides import Readers, Sides
 from workbench.core.passes.waits import Waits, waits
@@ -28,10 +29,10 @@ _COMPILE = (0.02, 0.002, 0.01)      # seconds to compile a kernel, and for each 
 def fuse(program: Program) -> Program:
     """Replace clusters of elementwise and broadcast operations by `fused` ones (paper §5, W§10 JIT fusion).
 
-    A cluster has one output shape, or reduces rows of that shape and goes on with both, and grows from producer to consumer
-    as long as no path leaves and re-enters it, and nothing outside it reads a value that would have to wait longer than
-    before; its length is bounded. It is accepted when the predicted saving, calls plus bytes not moved, exceeds its share of
-    the time to compile it.
+    A cluster has one output shape, or reduces rows of that shape and goes on with both, or ends in sums of its columns. It
+    grows from producer to consumer as long as no path leaves and re-enters it, and nothing outside it reads a value that
+    would have to wait longer than before; its length is bounded. It is accepted when the predicted saving, calls plus bytes
+    not moved, exceeds its share of the time to compile it.
     """
     clusters = _Clusters(program)
     groups = [members for members in clusters.members() if saving(members) > price(members)]
@@ -82,7 +83,7 @@ def _steps(members: list[Operation], outer: list[Tensor]) -> tuple[tuple[Step, .
         while op.kind == "add_n" and len(operands) > 2:
             steps.append(("add", tuple(operands[:2]), ()))
             operands[:2] = [("step", len(steps) - 1)]
-        steps += (row_steps(op, operands[0], len(steps)) if over_rows(op) else
+        steps += (reducing_steps(op, operands[0], len(steps)) if op.definition.elementwise is None and op.kind != "add_n" else
                   [(_meaning(op), tuple(operands), tuple(sorted(op.attrs.items())))])
         number[op] = len(steps) - 1
     return tuple(steps), number
@@ -112,7 +113,10 @@ class _Clusters:
         self.readers = _readers(program)
         self.of: dict[Operation, list[Operation]] = {}
         for op in self.order:
-            if fusible(op):
+            if fusible(op) and not over_columns(op):
+                self._place(op)
+        for op in self.order:      # what they are made of has found its place: nothing goes on with sums of columns
+            if over_columns(op):
                 self._place(op)
 
     def _place(self, op: Operation) -> None:
@@ -161,11 +165,16 @@ class _Clusters:
 
 
 def fusible(op: Operation) -> bool:
-    """Elementwise or over rows, of known shape, and with a meaning in the language of kernels for its element types."""
-    if over_rows(op):
-        return not op.controls
-    summed = op.kind == "add_n" and len(op.inputs) > 1 and (op.outputs[0].shape.rank or 0) < _IMAGES
+    """Elementwise or over rows or columns, of known shape, and with a meaning in the language of kernels for its types."""
+    if over_rows(op) or over_columns(op) or repeats(op):
+        return True
+    summed = op.kind == "add_n" and len(op.inputs) > 1 and _plain(op)
     return (summed or op.definition.elementwise is not None) and not _obstacle(op)
+
+
+def _plain(op: Operation) -> bool:
+    """Are the values that it adds up no images, or such as no library would have in a layout of its own?"""
+    return (op.outputs[0].shape.rank or 0) < _IMAGES or any([t.op.kind == REPEAT for t in op.inputs])
 
 
 def _obstacle(op: Operation) -> str:

@@ -1,30 +1,36 @@
-"""Sums, means, extremes and softmax of rows as members of clusters: what fits together, and what they are in a kernel."""
+"""Sums, means, extremes and softmax as members of clusters: what of rows may be one, what fits together, what kernels do."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape
-from workbench.core.kernels.fused_rows import REDUCTIONS, REPEAT, SOFTMAX, softmax_steps
+from workbench.core.kernels.fused_loops import REPEAT
+from workbench.core.kernels.fused_rows import REDUCTIONS, SOFTMAX, softmax_steps
 from workbench.core.ops.fused import Step
+from workbench.core.passes.over_columns import columns_together, over_columns
 
-__all__ = ["over_rows", "read", "row_steps", "space", "together"]
+__all__ = ["over_rows", "read", "reducing_steps", "repeats", "space", "together"]
 
 FEWEST = 64      # columns: shorter rows do not fill the vectors of a loop over one
 
 
 def over_rows(op: Operation) -> bool:
-    """May it be in a cluster as a reduction or softmax of rows of floats, or as what repeats a number along each row?"""
-    if op.kind not in (*REDUCTIONS, *SOFTMAX, REPEAT) or not _extent(op).known:
+    """May it be in a cluster as a reduction or softmax of rows of floats?"""
+    if op.kind not in (*REDUCTIONS, *SOFTMAX) or op.controls or not _extent(op).known:
         return False
     over, axis = _extent(op).static, op.attrs.get("axis", -1)
     known = ("float32",) if op.kind in SOFTMAX else ("float32", "float64")      # NumPy's exponential of float64 is fast
     if not over or over[-1] < FEWEST or op.inputs[0].dtype.name not in known:
         return False
-    if op.kind == REPEAT:
-        return op.inputs[0].shape == _one_a_row(over)
     last = len(over) - 1
     return axis in (-1, last, (-1,), (last,)) or (axis is None and last == 0)
+
+
+def repeats(op: Operation) -> bool:
+    """May it be in a cluster as what gives each element the number of its row, its column, or of all?"""
+    return (op.kind == REPEAT and not op.controls and op.inputs[0].shape.known and op.outputs[0].shape.known
+            and op.inputs[0].dtype.name in ("float32", "float64"))
 
 
 def _extent(op: Operation) -> Shape:
@@ -48,17 +54,20 @@ def together(members: Sequence[Operation]) -> bool:
     """
     shapes, over = {_extent(op) for op in members}, space(members)
     if not over:
-        return len(shapes) == 1 and not any([op.kind == REPEAT for op in members])
+        return len(shapes) == 1
+    if any([over_columns(op) for op in members]):
+        return columns_together(members, over)
     dropping = {op for op in members if op.kind in REDUCTIONS and not op.attrs["keepdims"]}
     return shapes <= {Shape(over), _one_a_row(over)} and not any([t.op in dropping for op in members for t in op.inputs])
 
 
-def row_steps(op: Operation, operand: tuple[str, int], first: int) -> list[Step]:
-    """The steps of such an operation, of which the first has the number `first`."""
+def reducing_steps(op: Operation, operand: tuple[str, int], first: int) -> list[Step]:
+    """The steps of what reduces rows or columns, or repeats, of which the first has the number `first`."""
     if op.kind in REDUCTIONS:
-        return [(op.kind, (operand,), (("axis", -1), ("keepdims", op.attrs["keepdims"])))]
+        axis = tuple(range(len(op.inputs[0].shape.static) - 1)) if over_columns(op) else -1
+        return [(op.kind, (operand,), (("axis", axis), ("keepdims", op.attrs["keepdims"])))]
     if op.kind == REPEAT:
-        return [(REPEAT, (operand,), ())]
+        return [(REPEAT, (operand,), (("shape", op.outputs[0].shape.static),))]
     return softmax_steps(op.kind, operand, first)
 
 
