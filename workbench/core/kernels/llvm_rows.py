@@ -18,7 +18,7 @@ from workbench.core.kernels.team import shared_rows
 
 __all__ = ["FEWEST", "MOST_TERMS", "SHARED", "where_positive"]
 
-SHARED = 1 << 17       # elements from which threads share the rows of a softmax: some 0.2 ms on one
+SHARED = 1 << 17       # elements from which threads share the rows of a softmax or sum: some 0.2 ms on one
 FEWEST = 256           # elements: below, NumPy's call costs less than the kernel's gain
 MOST_TERMS = 4096      # terms of one float32 sum: beyond, NumPy's pairwise summation is more accurate
 
@@ -106,9 +106,9 @@ def _select_sum(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
         return None
     if attrs.get("data_format", "NHWC") != "NHWC":
         return None
-    together = sum_of_columns("reduce_sum", attrs, inputs, outputs, free)
-    if together is not None:
-        return together
+    shared = sum_of_columns("reduce_sum", attrs, inputs, outputs, free) if _elements(inputs[0]) >= SHARED else None
+    if shared is not None:
+        return shared
     axes = _summed(attrs, len(shape))
     if axes == (len(shape) - 1,):
         name, terms = "sum_rows", shape[-1]
