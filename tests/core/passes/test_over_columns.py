@@ -67,7 +67,7 @@ def test_values_and_gradients_in_other_types(pattern, dtype, rtol):
         np.testing.assert_allclose(found, wanted, rtol, rtol * np.abs(wanted).max())
 
 
-def test_a_batch_norm_and_its_gradient_go_over_the_images_seven_times():
+def test_a_batch_norm_and_its_gradient_go_over_the_images_six_times():
     """Forward: the mean, the variance, the values; backward: two sums with the first part of the gradient, the second part
     with its sum, the whole gradient."""
     _, fetches, feeds = built(batch_norm, (4, 32, 32, 64))
