@@ -1,7 +1,6 @@
 """The steps in flight of one cluster: begun on their tasks, answered, ended everywhere when one part fails."""
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import logging
@@ -15,7 +14,6 @@ from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.steps import PendingStep, Tries, deferred_interrupt
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.wire import messages as m
-from workbench.cluster.wire.frames import renumbered
 from workbench.core.run.gate import gate
 from workbench.core.trace import Journal
 from workbench.viz.palette import short_task
@@ -45,7 +43,6 @@ class Tracker:
         self.members, self.heartbeat, self.closed = members, heartbeat, False
         self.handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
         self._relays: dict[str, dict[str, tuple[str, ...]]] = {}      # handle -> task -> those it passes steps on to
-        self._orders: dict[str, dict[tuple[int, tuple[str, ...]], bytes]] = {}      # handle -> frames that come again
         self._leaving: set[str] = set()                         # handles to be forgotten when no step of them is in flight
         self._unready: set[str] = set()                         # handles that the tasks opened last do not have yet
         self.pending: dict[int, PendingStep] = {}
@@ -82,7 +79,6 @@ class Tracker:
                 self._leaving.add(handle)                       # it would overtake a step that is passed on
                 continue
             self._relays.pop(handle, None)
-            self._orders.pop(handle, None)
             self._recorded.pop(handle, None)
             self._unready.discard(handle)
             for task in self.handles.pop(handle, {}):
@@ -203,26 +199,19 @@ class Tracker:
             if feeds and others:
                 others = tuple(other for other in others if other in passed)
             try:
-                member.connection.send(self._order(pending, live, feeds.get(task), others))
+                member.connection.send(self._order(pending, live, feeds.get(task, {}), others))
             except errors.UnavailableError as error:
                 self.on_lost(member, error)
                 pending.fail(member.lost or error)              # it may be lost since before this step began
                 pending.over_at(task)
 
-    def _order(self, pending: PendingStep, live: tuple[int, ...], fed: Mapping[str, Any] | None, relay: tuple[str, ...]
-               ) -> list[Any]:
-        """The frame for a task. Where one step follows the other and nothing is fed it is the last one's with a new number."""
-        plain, key = not (live or fed or pending.sequence), (pending.trace, relay)
-        kept = self._orders.get(pending.handle, {}) if plain else {}
-        if key in kept:
-            return [renumbered(kept[key], pending.step)]
-        order = m.RunStep(pending.handle, live, pending.trace, dict(fed or {}), relay=relay)
-        if pending.sequence:
-            order = dataclasses.replace(order, driver=self.driver, incarnation=self.incarnation, sequence=pending.sequence)
-        frame = m.encode(order, self.session, EPOCH, pending.step)
-        if plain:
-            self._orders.setdefault(pending.handle, {})[key] = frame[0]
-        return frame
+    def _order(self, pending: PendingStep, live: tuple[int, ...], fed: Mapping[str, Any], relay: tuple[str, ...]) -> list[Any]:
+        """The frame for a task."""
+        if not (live or fed or pending.sequence):
+            return m.plain_order(pending.handle, pending.trace, relay, self.session, EPOCH, pending.step)
+        whose = (self.driver, self.incarnation, pending.sequence) if pending.sequence else ("", 0, 0)
+        order = m.RunStep(pending.handle, live, pending.trace, dict(fed), *whose, relay)
+        return m.encode(order, self.session, EPOCH, pending.step)
 
     def _blame_late(self, pending: PendingStep, members: Mapping[str, Member], limit: float) -> None:
         late = ", ".join(f"{task} at {members[task].address}" for task in sorted(pending.missing))
@@ -251,11 +240,11 @@ class Tracker:
         pending = self.pending.get(step)
         if pending is None:
             return                                              # nobody waits for its end any more
-        if isinstance(message, m.Done):
-            member.record(message.seconds)
-            for task, seconds in message.others.items():
-                self._done_elsewhere(pending, task, seconds)
-            pending.done(member.task, message.fetches)
+        if isinstance(message, m.Through):
+            for task, seconds in message.seconds.items():
+                self._done(pending, task, seconds, [])
+        elif isinstance(message, m.Done):
+            self._done(pending, member.task, message.seconds, message.fetches)
         elif isinstance(message, m.Failed):
             error = errors.by_name(message.error, message.message)
             error.add_note(f"raised in step {step} on {member.task} at {member.address}")
@@ -267,12 +256,12 @@ class Tracker:
         else:
             pending.over_at(member.task)
 
-    def _done_elsewhere(self, pending: PendingStep, task: str, seconds: float) -> None:
-        """A task has said where it heard of the step that it is done."""
+    def _done(self, pending: PendingStep, task: str, seconds: float, fetches: list[Any]) -> None:
+        """A task is done with its part, as it says itself, or the one where it heard of the step."""
         member = self.members.get(task)
         if member is not None:
             member.record(seconds)
-            pending.done(task, [])
+            pending.done(task, fetches)
 
     def on_link_lost(self, member: Member, peer: str, why: str) -> None:
         """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""
@@ -311,7 +300,6 @@ class Tracker:
             for task in list(pending.missing):
                 pending.over_at(task)
         self.session = session
-        self._orders.clear()
 
     def cancel(self) -> None:
         """The user stopped what this process runs: steps in flight end with CancelledError."""

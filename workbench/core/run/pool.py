@@ -58,8 +58,9 @@ class Arenas:
 class InstancePool:
     """Idle instances of one plan; concurrent steps each take their own, on an arena of their own."""
 
-    def __init__(self, plan: Plan, container: Container, device: str, arenas: Arenas) -> None:
-        self.plan, self.container, self.device, self.arenas = plan, container, device, arenas
+    def __init__(self, plan: Plan, container: Container, device: str, arenas: Arenas, light: bool = False) -> None:
+        """`light`: steps of the plan are short, see adopt_threads."""
+        self.plan, self.container, self.device, self.arenas, self._light = plan, container, device, arenas, light
         self._idle: dict[bool, list[Instance]] = {False: [], True: []}
         self._made: weakref.WeakSet[Instance] = weakref.WeakSet()
 
@@ -71,7 +72,7 @@ class InstancePool:
 
     def take(self, traced: bool = False) -> Instance:
         """An instance whose arena nobody else uses until `give` or `abandon`."""
-        adopt_threads()
+        adopt_threads(self._light)
         try:
             instance = self._idle[traced].pop()
         except IndexError:
