@@ -267,7 +267,7 @@ class Tracker:
         """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""
         both = {member.task, peer}
         for step, pending in list(self.pending.items()):
-            if both <= self.handles.get(pending.handle, {}).keys():
+            if both <= pending.tasks:
                 pending.fail(errors.AbortedError(f"step {step}: {member.task} lost its connection to {peer} ({why}); that "
                                                  "task's process may have died"), secondary=True)
 
@@ -281,7 +281,7 @@ class Tracker:
             member.lose(why)
             logger.error("workbench: %s", member.lost)
         for step, pending in list(self.pending.items()):
-            if member.task in self.handles.get(pending.handle, ()):
+            if member.task in pending.tasks:
                 pending.fail(errors.AbortedError(
                     f"step {step}: {member.task} at {member.address} was lost ({why}); its variables are gone, so close this "
                     "cluster, start a new one and restore the newest checkpoint"))

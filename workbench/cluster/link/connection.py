@@ -217,8 +217,9 @@ class SocketConnection(Connection):
             if not self.closed:
                 frame = self._frame_at_hand()
                 if frame is None and self._large:
-                    self._leave_group(group)
-                    return False
+                    if self._leave_group(group):
+                        return False
+                    frame = self._read_frame()           # there is no thread for it: the others wait
                 if frame is None or self._handle(frame, group.leadership):
                     # after a hand-over nobody listens to this; else it spares a turn that would find nothing
                     return True if frame is not None and self._begin < self._end else None
@@ -271,11 +272,16 @@ class SocketConnection(Connection):
             raise errors.DataLossError(f"frame: session is {header.session:x}, this connection belongs to "
                                        f"{self.session:x}; the stream is damaged")
 
-    def _leave_group(self, group: ReceiverGroup) -> None:
-        """A large frame comes: it must not keep the others waiting."""
-        group.remove(self._sockets[0])
+    def _leave_group(self, group: ReceiverGroup) -> bool:
+        """A large frame comes: it must not keep the others waiting. False where the process can have no other thread."""
         self._large = False
-        self._leadership.start()
+        group.remove(self._sockets[0])
+        try:
+            self._leadership.start()
+        except errors.ResourceExhaustedError:
+            group.add(self, self._sockets[0])
+            return False
+        return True
 
     def _calm(self) -> bool:
         """Did nothing come for so long that a thread of our own is a waste?"""
