@@ -222,7 +222,7 @@ def test_without_a_thread_for_it_a_large_frame_is_read_by_the_group(crashes):
     with without_threads():
         pairs[0].other.sendall(large() + raw(m.StatusRequest(True)))
         pairs[1].other.sendall(raw(m.StatusRequest(True)))
-        eventually(lambda: crashes or len(pairs[0].frames) == 2 and len(pairs[1].frames) == 1)
+        eventually(lambda: crashes or (len(pairs[0].frames) == 2 and len(pairs[1].frames) == 1))
     assert crashes == [] and len(pairs[0].frames) == 2 and len(pairs[1].frames) == 1 and pairs[0].closed == []
     for pair in pairs:
         pair.end()

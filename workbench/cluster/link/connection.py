@@ -101,7 +101,8 @@ class SocketConnection(Connection):
         self._view = memoryview(self._scratch)
         self._begin, self._end = 0, len(leftover)
         lent = shares and lends(self._sockets[0])
-        self._tenant = Tenant() if lent and reader is not None else None
+        self._tenant = Tenant(reader) if lent and reader is not None else None
+        self._receive = self._tenant.receive if self._tenant is not None else self._receive_plainly
         lender = Lender() if lent else None
         self._sender = Sender(self, writer, self._plain, pool, label, lender) if writer is not None else None
         self._leadership = Leadership(self._turn if reader is not None else self._watch, label)
@@ -298,9 +299,7 @@ class SocketConnection(Connection):
         self._end += got
         return got
 
-    def _receive(self, view: memoryview, flags: int = 0) -> int:
-        if self._tenant is not None:
-            return self._tenant.receive(self._reader, view, flags)      # type: ignore[arg-type]
+    def _receive_plainly(self, view: memoryview, flags: int = 0) -> int:
         return self._reader.recv_into(view, 0, flags)                   # type: ignore[union-attr]
 
     def _read_frame(self) -> Frame | None:

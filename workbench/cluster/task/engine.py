@@ -155,7 +155,7 @@ class GraphEngine:
 
     def _segments(self, prepared: _Prepared, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
                   done: Done, trace: int, tried: Try | None) -> None:
-        instance = prepared.pool.take(trace >= OPERATIONS)
+        instance = prepared.pool.take(trace >= OPERATIONS, adopts=False)
         instance.tried = tried
 
         def ended(results: list[Any] | None, error: BaseException | None) -> None:

@@ -70,9 +70,11 @@ class InstancePool:
             if instance.arena.lock.locked():
                 instance.cancelled.set()
 
-    def take(self, traced: bool = False) -> Instance:
-        """An instance whose arena nobody else uses until `give` or `abandon`."""
-        adopt_threads(self._light)
+    def take(self, traced: bool = False, adopts: bool = True) -> Instance:
+        """An instance whose arena nobody else uses until `give` or `abandon`. Who runs it with `adopt_threads` of its own takes
+        it without."""
+        if adopts:
+            adopt_threads(self._light)
         try:
             instance = self._idle[traced].pop()
         except IndexError:
@@ -87,7 +89,7 @@ class InstancePool:
     def _next(self, busy: Instance, traced: bool) -> Instance:
         """Another instance than the one whose arena is in use."""
         try:
-            return self.take(traced)
+            return self.take(traced, adopts=False)
         finally:
             self._idle[traced].append(busy)
 
