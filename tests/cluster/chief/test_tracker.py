@@ -131,6 +131,18 @@ def test_a_step_whose_program_is_no_longer_wanted_still_ends_with_its_tasks(stru
     assert isinstance(scene.error, errors.AbortedError)
 
 
+def test_who_asks_for_losses_hears_of_each_once_also_of_those_before():
+    """Else whoever begins a moment too late waits for the dead."""
+    scene, told = Scene(), []
+    heard = threading.Semaphore(0)
+    scene.wires[A].end(EOFError("gone"))
+    scene.tracker.when_lost(lambda task: (told.append(task), heard.release()))
+    assert heard.acquire(timeout=60) and told == [A]
+    scene.wires[B].end(EOFError("gone"))
+    scene.tracker.on_lost(scene.members[B], EOFError("again"))
+    assert heard.acquire(timeout=60) and told == [A, B]
+
+
 def test_a_lost_link_fails_the_steps_that_both_its_ends_have_a_part_in():
     """A sent and is done; B has not begun, so nobody but the chief knows that B will wait for ever."""
     scene = Scene()

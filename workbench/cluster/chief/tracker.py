@@ -50,7 +50,8 @@ class Tracker:
         self.driver, self.incarnation = "", 0                   # whose steps these are, in which life of its process
         self._retried: dict[int, None] = {}                     # steps that may be tried again, by their first number
         self._trying = threading.local()
-        self.mourners: list[Callable[[str], None]] = []         # who wants to hear of lost tasks
+        self._mourners: list[Callable[[str], None]] = []        # who wants to hear of lost tasks
+        self._mourning = threading.Lock()
         gate.member(self)
         self._journal = journal
         self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
@@ -276,9 +277,12 @@ class Tracker:
         if self.closed or self.members.get(member.task) is not member:      # it was replaced
             return
         why = f"{type(error).__name__}: {error}" if error is not None else "connection closed"
-        first = member.lost is None
+        with self._mourning:
+            first = member.lost is None
+            if first:
+                member.lose(why)
+            mourners = list(self._mourners) if first else []
         if first:
-            member.lose(why)
             logger.error("workbench: %s", member.lost)
         for step, pending in list(self.pending.items()):
             if member.task in pending.tasks:
@@ -287,8 +291,17 @@ class Tracker:
                     "cluster, start a new one and restore the newest checkpoint"))
             pending.over_at(member.task)
         member.connection.close()
-        for mourner in self.mourners if first else ():          # NOTE: on a thread, for it may run steps and we receive
-            threading.Thread(target=mourner, args=(member.task,), daemon=True, name="workbench-lost").start()
+        for mourner in mourners:
+            _mourn(mourner, member.task)
+
+    def when_lost(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(task)` once, on a thread of its own, for each task that is lost: those that are already, and those
+        that will be."""
+        with self._mourning:
+            self._mourners.append(callback)
+            lost = [task for task, member in self.members.items() if member.lost is not None]
+        for task in lost:
+            _mourn(callback, task)
 
     def begin_anew(self, session: int, why: errors.Error) -> None:
         """All tasks are given up: steps in flight fail with `why`, and so do those that begin before there are new ones."""
@@ -313,6 +326,11 @@ class Tracker:
             pending.fail(errors.CancelledError(f"step {pending.step}: the cluster was closed; start a new one"))
             for task in list(pending.missing):
                 pending.over_at(task)
+
+
+def _mourn(mourner: Callable[[str], None], task: str) -> None:
+    """NOTE: on a thread, for it may run steps, and whoever notices a loss receives."""
+    threading.Thread(target=mourner, args=(task,), daemon=True, name="workbench-lost").start()
 
 
 def _tell(pending: PendingStep, members: Mapping[str, Member]) -> tuple[str, str]:

@@ -211,9 +211,7 @@ class SocketConnection(Connection):
         try:
             if self._over.is_set():
                 return False
-            if self._reader is None:
-                raise EOFError("the other end closed the connection")
-            if fresh and not self._receive_available():
+            if self._reader is None or (fresh and not self._receive_available()):
                 raise EOFError("the other end closed the connection")
             if not self.closed:
                 frame = self._frame_at_hand()

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 import msgpack
 
 from workbench import errors
+from workbench.cluster.wire import frames
 from workbench.cluster.wire.fields import (
     Arrays,
     Blob,
@@ -24,20 +25,7 @@ from workbench.cluster.wire.fields import (
     Text,
     Texts,
 )
-from workbench.cluster.wire.frames import (
-    HEADER,
-    MAGIC,
-    TENSOR,
-    THROUGH,
-    VERSION,
-    Dropped,
-    Frame,
-    decode_tensor,
-    decode_through,
-    encode_tensor,
-    encode_through,
-    renumbered,
-)
+from workbench.cluster.wire.frames import Dropped, Frame
 
 __all__ = ["Abort", "BeginAnew", "ClockProbe", "ClockReply", "Close", "Done", "Ended", "Failed", "Leaving", "LinkLost",
            "Message", "OpenTask", "Opened", "Refused", "RegisterPartition", "Registered", "Reset", "RunStep", "SpanBatch",
@@ -184,7 +172,7 @@ class Tensor(Message):
     Travels as a raw frame (`frames.encode_tensor`).
     """
 
-    kind = TENSOR
+    kind = frames.TENSOR
     edge: str
     dead: bool
     value: Any
@@ -307,7 +295,7 @@ class Through(Message):
     Travels as a raw frame (`frames.encode_through`).
     """
 
-    kind = THROUGH
+    kind = frames.THROUGH
     seconds: Mapping[str, float]
 
 
@@ -337,15 +325,15 @@ def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> li
     if isinstance(message, RunStep) and not (message.feeds or message.live or message.sequence):
         return plain_order(message.handle, message.trace, message.relay, session, epoch, step)
     if isinstance(message, Tensor):
-        return encode_tensor(message.edge, message.value, message.dead, session, epoch, step)
+        return frames.encode_tensor(message.edge, message.value, message.dead, session, epoch, step)
     if isinstance(message, Through):
-        return [encode_through(message.seconds, session, epoch, step)]
+        return [frames.encode_through(message.seconds, session, epoch, step)]
     return _packed(message, session, epoch, step)
 
 
 def plain_order(handle: str, trace: int, relay: tuple[str, ...], session: int, epoch: int, step: int) -> list[Any]:
     """As `encode`, of a RunStep with nothing else: one step follows the other, and only the number is another one."""
-    return [renumbered(_kept_order(handle, trace, relay, session, epoch), step)]
+    return [frames.renumbered(_kept_order(handle, trace, relay, session, epoch), step)]
 
 
 @functools.lru_cache(_KEPT)
@@ -357,7 +345,8 @@ def _packed(message: Message, session: int, epoch: int, step: int) -> list[Any]:
     payload = Payload()
     body = [codec.pack(getattr(message, name), payload, where) for name, where, codec in _FIELDS[type(message)]]
     meta = _packer().pack(body)
-    head = HEADER.pack(MAGIC, VERSION, message.kind, 0, session, epoch, len(meta), step, payload.nbytes) + meta
+    head = frames.HEADER.pack(frames.MAGIC, frames.VERSION, message.kind, 0, session, epoch, len(meta), step,
+                              payload.nbytes) + meta
     if len(head) + payload.nbytes <= SMALL:
         return [b"".join((head, *payload.parts))] if payload.parts else [head]
     return [head, *payload.parts]
@@ -372,10 +361,10 @@ def decode(frame: Frame) -> Message:
     if kind is RunStep and frame.data is None and len(frame.meta) <= _SHORT:
         return _ordered(bytes(frame.meta))
     if kind is Tensor:
-        edge, value, dead = decode_tensor(frame)
+        edge, value, dead = frames.decode_tensor(frame)
         return Tensor(edge, dead, value)
     if kind is Through:
-        return Through(decode_through(frame))
+        return Through(frames.decode_through(frame))
     return _unpacked(kind, frame.meta, frame.data)
 
 
