@@ -134,6 +134,40 @@ def test_a_round_that_waits_for_a_dead_worker_goes_on_without_it():
             model.optimizer.follow(session)
 
 
+class Losing:
+    """A session on a cluster that loses two tasks at once; the first to tell of its loss is held up until the other has run."""
+
+    def __init__(self, session: wb.Session) -> None:
+        self.backend = self.cluster = self
+        self._session, self._second = session, threading.Event()
+        self.members: list[int] = []
+
+    def when_lost(self, callback) -> None:
+        threads = [threading.Thread(target=callback, args=(f"/job:worker/task:{number}",)) for number in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+
+    def run(self, fetches, feeds) -> None:
+        members, = map(int, feeds.values())
+        if members == 1:
+            self._second.set()
+        else:
+            self._second.wait(0.05)      # for another to come in between, if it may
+        self.members.append(members)
+        self._session.run(fetches, feeds)
+
+
+def test_of_two_workers_that_are_lost_at_once_both_are_gone():
+    model = Model(3, 3)
+    model.optimizer._workers = [f"/job:worker/task:{number}/device:CPU:0" for number in range(3)]
+    with model.session() as session:
+        losing = Losing(session)
+        model.optimizer.follow(losing)
+    assert losing.members[-1] == 1
+
+
 def test_a_step_that_is_tried_again_counts_once():
     """It was aborted after its gradient had arrived and before it had its token."""
     model = Model(2, 2)

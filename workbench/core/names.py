@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from workbench import errors
 
-__all__ = ["OUTSIDE", "Key", "join_key", "split_key", "task_of"]
+__all__ = ["OUTSIDE", "Key", "edge_of", "join_key", "numbered", "split_key", "task_of"]
 
 OUTSIDE = "0:0"
 """The frame of what runs in no loop."""
@@ -36,6 +36,16 @@ def split_key(key: str) -> Key:
         raise errors.InvalidArgumentError(f"rendezvous: key {key!r} has {len(fields)} fields, not 5; "
                                           "write step|tensor|source device|target device|frame")
     return Key(*fields)
+
+
+def edge_of(key: str) -> str:
+    """A key without its step: the same for all tensors that travel on one edge of a graph."""
+    return key[key.index("|") + 1:]
+
+
+def numbered(step: int, edge: str) -> str:
+    """The key of what travels on an edge in a step."""
+    return f"{step}|{edge}"
 
 
 def task_of(device: str) -> str:

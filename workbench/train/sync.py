@@ -1,6 +1,7 @@
 """Synchronous replicas with backup workers: accumulators, a token queue, a chief that applies (paper §4.4)."""
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -57,6 +58,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._local_inits: list[Operation] = []
         self._workers: list[str] = []             # the device of each worker's gradients
         self._gone: set[str] = set()              # tasks of a cluster that were lost
+        self._losing = threading.Lock()           # two may be at once, each told on a thread of its own
         self._lost, self._counted = 0, replicas_to_aggregate      # workers that are gone; gradients that are waited for
 
     def compute_gradients(self, *args: Any, **options: Any) -> list[tuple[Any, Variable]]:
@@ -171,6 +173,7 @@ class SyncReplicasOptimizer(Optimizer):
     def begin_membership(self) -> None:
         """Training begins anew, with all workers: chief_init_op forgets who was gone."""
         self._lost, self._counted = 0, self._aggregate
+        self._gone.clear()
 
     def lose_workers(self, session: Any, lost: int) -> None:
         """`lost` of the workers are gone for good; a round that waits for them goes on with those that are left.
@@ -197,7 +200,7 @@ class SyncReplicasOptimizer(Optimizer):
         session.run(self._resize, {self._members: min(self._total - self._lost, self._counted)})
 
     def follow(self, session: Any) -> None:
-        """From now on, lose a worker when the cluster of `session` loses the task that its gradients come from."""
+        """Lose a worker when the cluster of `session` loses the task that its gradients come from, or has lost it already."""
         self._built("follow")
         cluster = getattr(session.backend, "cluster", None)
         if cluster is None:
@@ -205,10 +208,11 @@ class SyncReplicasOptimizer(Optimizer):
                                               "workers are threads; it is for sessions on a cluster")
 
         def lost(task: str) -> None:
-            self._gone.add(task)
-            count = sum(task_of(worker) in self._gone for worker in self._workers)
-            if count:
-                self.lose_workers(session, count)
+            with self._losing:
+                self._gone.add(task)
+                count = sum(task_of(worker) in self._gone for worker in self._workers)
+                if count:
+                    self.lose_workers(session, count)
         cluster.when_lost(lost)
 
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SessionRunHook:

@@ -453,3 +453,24 @@ def test_a_server_that_no_graph_used_hears_of_the_end_from_the_others(serve, mon
     for thread in joined:
         thread.join(30)
         assert not thread.is_alive()
+
+
+def test_a_server_that_is_slow_to_answer_hears_of_the_end_too(serve, monkeypatch):
+    """Nobody tells it again: it would serve for ever."""
+    monkeypatch.setattr(program, "_LATE_SECONDS", 0.0)
+    spec = spec_of(servers=2, workers=1)
+    servers, worker = [serve(spec, "ps", index) for index in range(2)], serve(spec, "worker")
+    joined = [threading.Thread(target=server.join, daemon=True) for server in servers]
+    for thread in joined:
+        thread.start()
+    graph, total, _ = counter(0)
+    with tf.Session(worker.target, graph) as session:
+        session.run(total.initializer)
+    answers = threading.Event()
+    servers[1]._listener.loop.add_callback(answers.wait)
+    worker.close()
+    joined[0].join(0.5)                                        # it would give up soon
+    answers.set()
+    for thread in joined:
+        thread.join(30)
+        assert not thread.is_alive()

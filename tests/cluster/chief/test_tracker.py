@@ -113,6 +113,36 @@ def test_the_loss_of_a_task_is_the_end_of_its_steps():
     assert scene.error.message.startswith(f"step 1: {A} at tcp://x was lost (EOFError: gone)")
 
 
+@pytest.mark.parametrize("struck", ["task", "link"])
+def test_a_step_whose_program_is_no_longer_wanted_still_ends_with_its_tasks(struck):
+    """A session is closed while another thread runs a step of it."""
+    scene = Scene()
+    thread = scene.begin()
+    scene.tracker.remove(("h",))
+    if struck == "task":
+        scene.wires[A].end(EOFError("gone"))
+    else:
+        scene.wires[A].arrive(m.LinkLost(B, "reset by peer"))
+        assert scene.arrived.acquire(timeout=60)
+        scene.wires[A].arrive(m.Ended(), 1)
+    assert scene.arrived.acquire(timeout=60)
+    scene.wires[B].arrive(m.Ended(), 1)
+    thread.join(60)
+    assert isinstance(scene.error, errors.AbortedError)
+
+
+def test_who_asks_for_losses_hears_of_each_once_also_of_those_before():
+    """Else whoever begins a moment too late waits for the dead."""
+    scene, told = Scene(), []
+    heard = threading.Semaphore(0)
+    scene.wires[A].end(EOFError("gone"))
+    scene.tracker.when_lost(lambda task: (told.append(task), heard.release()))
+    assert heard.acquire(timeout=60) and told == [A]
+    scene.wires[B].end(EOFError("gone"))
+    scene.tracker.on_lost(scene.members[B], EOFError("again"))
+    assert heard.acquire(timeout=60) and told == [A, B]
+
+
 def test_a_lost_link_fails_the_steps_that_both_its_ends_have_a_part_in():
     """A sent and is done; B has not begun, so nobody but the chief knows that B will wait for ever."""
     scene = Scene()

@@ -16,6 +16,7 @@ import pytest
 from tests.cluster.wires import Told, full
 from tests.eventually import eventually
 from tests.interrupts import every_interrupt
+from tests.threadless import without_threads
 from workbench import errors
 from workbench.cluster.chief.member import Member
 from workbench.cluster.link import connection as connections
@@ -209,6 +210,22 @@ def test_after_a_large_frame_a_connection_goes_back_to_its_group(monkeypatch):
         eventually(lambda turn=turn: len(pair.frames) == 2 * turn + 2)
         assert threading.active_count() <= before
     pair.end()
+    group.close()
+    group.join(60)
+
+
+def test_without_a_thread_for_it_a_large_frame_is_read_by_the_group(crashes):
+    """And the others are heard afterwards, as before."""
+    pairs, group = [Pair(), Pair()], ReceiverGroup("test")
+    for pair in pairs:
+        pair.start(group)
+    with without_threads():
+        pairs[0].other.sendall(large() + raw(m.StatusRequest(True)))
+        pairs[1].other.sendall(raw(m.StatusRequest(True)))
+        eventually(lambda: crashes or (len(pairs[0].frames) == 2 and len(pairs[1].frames) == 1))
+    assert crashes == [] and len(pairs[0].frames) == 2 and len(pairs[1].frames) == 1 and pairs[0].closed == []
+    for pair in pairs:
+        pair.end()
     group.close()
     group.join(60)
 

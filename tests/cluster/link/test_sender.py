@@ -107,6 +107,24 @@ def test_a_peer_that_is_far_behind_is_waited_for(monkeypatch):
     scene.end()
 
 
+def test_whatever_ends_its_thread_nobody_waits_for_room(monkeypatch):
+    monkeypatch.setattr(outbox, "LIMIT", 1)
+    told: list[BaseException] = []
+    goes, problem = threading.Event(), MemoryError("for a record of TLS")
+
+    def transmit(frame: Any) -> None:
+        goes.wait(60)
+        raise problem
+    box = outbox.Outbox(transmit, told.append, "test")
+    box.post(lambda: [b"left"], [b"left"], lambda buffer: buffer)
+    waiting = threading.Thread(target=box.wait_for_room, daemon=True)
+    waiting.start()
+    goes.set()
+    waiting.join(60)
+    box.join(60)
+    assert not waiting.is_alive() and told == [problem]
+
+
 @pytest.mark.parametrize("who", ["peer", "we"])
 def test_a_connection_that_ends_forgets_what_waits(who):
     scene, array = Link(), np.zeros(1 << 22, np.float32)

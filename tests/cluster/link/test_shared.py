@@ -252,15 +252,15 @@ def test_the_socket_takes_what_would_make_a_description_too_long(monkeypatch):
     (b"", "described by 0 bytes"), (shared._PLACE.pack(False, TENSOR, 0, 3, 100, 10), "which has never come"),
     (shared._PLACE.pack(True, TENSOR, 0, 3, 100, 10), "without its descriptors")])
 def test_a_damaged_description_is_refused(meta, told):
-    tenant = shared.Tenant()
     header = parse_header(encode_tensor("key", None, False, SESSION, 1, 3)[0])._replace(kind=SHARED)
-    with pytest.raises(errors.DataLossError, match=told):
-        tenant.frame(Frame(header, meta, None))
+    with socket.socket(socket.AF_UNIX) as sock, pytest.raises(errors.DataLossError, match=told):
+        shared.Tenant(sock).frame(Frame(header, meta, None))
 
 
 @pytest.mark.parametrize("announced, nbytes, told", [(200, 10, "were announced"), (100, 101, "101 bytes in")])
 def test_memory_is_as_large_as_announced(announced, nbytes, told):
-    tenant, memory = shared.Tenant(), shared._Memory(100)
+    with socket.socket(socket.AF_UNIX) as sock:
+        tenant, memory = shared.Tenant(sock), shared._Memory(100)
     assert memory.descriptor is not None
     tenant._descriptors += [os.dup(memory.descriptor.number), os.dup(memory.descriptor.number)]
     header = parse_header(encode_tensor("key", None, False, SESSION, 1, 3)[0])._replace(kind=SHARED)

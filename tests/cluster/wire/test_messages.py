@@ -25,7 +25,9 @@ EXAMPLES = [
     m.Unregister(("h", "g")), m.Reset(("", "a")), m.WasReset(), m.StatusRequest(True), m.Status({"active": "[3]"}),
     m.ClockProbe(1.25),
     m.ClockReply(1.25, 1.5, 1.75, "in add"), m.SpanBatch(2, 1.5, (SPAN, SPAN)), m.Close(), m.Close(False), m.BeginAnew(),
-    m.Leaving("it stops"),
+    m.Leaving("it stops"), m.Through({"/job:ps/task:0": 0.25, "/job:worker/task:0": 0.5}),
+    m.RunStep("h", (), 1, {}), m.RunStep("h", (), 1, {}, relay=("/job:worker/task:0",)),
+    m.RunStep("h", (), 1, {}, "/job:worker/task:0", 5, 2),
 ]
 
 
@@ -56,6 +58,17 @@ def test_arrays_survive(array):
     both = m.decode(frame_of(m.RunStep("h", (1, 2), 0, {"x": array, "y": np.int8(1)}))).feeds
     assert both["x"].tobytes() == array.tobytes() and both["y"] == 1
     assert m.decode(frame_of(m.Done(0.5, [array, None]))).fetches[0].shape == array.shape
+
+
+def test_an_order_that_comes_again_is_neither_packed_nor_read_anew():
+    """Of a number that differs alone, and of nothing else: each is what it says."""
+    orders = [m.RunStep(handle, (), trace, {}, relay=relay) for handle in ("again", "other") for trace in (0, 2)
+              for relay in ((), ("/job:worker/task:0",))]
+    frames = [frame_of(order, step=step) for step in (3, 4) for order in orders]
+    assert [frame.header.step for frame in frames] == [3] * 8 + [4] * 8
+    read = [m.decode(frame) for frame in frames]
+    assert read == orders * 2 and all(first is again for first, again in zip(read[:8], read[8:]))
+    assert frame_of(orders[0], session=8, epoch=2).header[2:4] == (8, 2)
 
 
 def test_received_arrays_may_be_written():
@@ -169,7 +182,7 @@ def order(*fields, data=None):
 
 
 @pytest.mark.parametrize("frame, text", [
-    (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 23"),
+    (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 24"),
     (Frame(Header(6, 0, 7, 1, 3, 3, 0), b"\xc1\xff\x00", None), "RunStep: .* in a body of 3 bytes"),
     (control({"handle": "h"}), "RunStep: body has dict fields, expected 8"),
     (control(["h", 1]), "RunStep: body has 2 fields, expected 8"),
@@ -186,10 +199,19 @@ def order(*fields, data=None):
     (order("h", [1], 0, [], data=bytes(64)), "RunStep: uses 0 payload bytes of 64"),
     (control([float("nan")], m.ClockProbe), "ClockProbe.sent: got nan, expected finite number"),
     (control([0, 1.5, [["op", 1]]], m.SpanBatch), r"SpanBatch.spans: got \['op', 1\], expected trace span"),
+    (Frame(Header(24, 1, 7, 1, 4, 3, 0), bytes(4), None), "Through: got 4 and 0 bytes for 1 tasks, expected 8 at least"),
+    (Frame(Header(24, 1, 7, 1, 9, 3, 4), bytes(8) + b"t", bytearray(4)), "Through: got 9 and 4 bytes for 1 tasks, expected 8"),
+    (Frame(Header(24, 0, 7, 1, 0, 3, 0), b"", None), r"Through: got the seconds \[\] and 1 tasks, expected a finite"),
+    (Frame(Header(24, 100, 7, 1, 801, 3, 0), bytes(800) + b"t", None), r"and 1 tasks, expected a finite time for each"),
+    (Frame(Header(24, 2, 7, 1, 19, 3, 0), bytes(16) + b"t\nt", None), r"seconds \[0.0, 0.0\] and 1 tasks, expected"),
+    (Frame(Header(24, 1, 7, 1, 9, 3, 0), struct.pack("<d", -1) + b"t", None), r"Through: got the seconds \[-1.0\] and 1 tasks"),
+    (Frame(Header(24, 1, 7, 1, 9, 3, 0), struct.pack("<d", float("inf")) + b"t", None), r"Through: got the seconds \[inf\]"),
+    (Frame(Header(24, 1, 7, 1, 9, 3, 0), bytes(8) + b"\xff", None), "Through.tasks: 'utf-8' codec"),
+    (Frame(Header(24, 1, 7, 1, 521, 3, 0), bytes(8) + b"t" * 513, None), "Through.tasks: a name has 513 characters, at most"),
     (Frame(Header(10, 2, 7, 1, 1, 3, 4), b"k", bytearray(4)), "Tensor k: 4 bytes came with a valueless token"),
     (Frame(Header(10, 63 << 2, 7, 1, 1, 3, 0), b"k", None), "rank 63"),
     (Frame(Header(10, 200 << 8, 7, 1, 1, 3, 0), b"k", None), "dtype code 200 in 1 bytes"),
-    (Frame(Header(10, 2, 7, 1, 1, 3, 0), b"\xff", None), "Tensor.key: 'utf-8' codec"),
+    (Frame(Header(10, 2, 7, 1, 1, 3, 0), b"\xff", None), "Tensor.edge: 'utf-8' codec"),
     (Frame(Header(10, 2 << 2 | 10 << 8, 7, 1, 17, 3, 0), struct.pack("<2Q", 0, 2**63) + b"k", None),
      r"k: shape \[0, 9223372036854775808\] has more elements than the"),
     (Frame(Header(10, 2 << 2 | 15 << 8, 7, 1, 17, 3, 0), struct.pack("<2Q", 0, 2**63) + b"k", None), "has more elements than"),

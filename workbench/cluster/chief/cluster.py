@@ -231,8 +231,8 @@ class Cluster(Staying):
         return found
 
     def when_lost(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(task)` on a thread of its own for each task that is lost from now on."""
-        self._tracker.mourners.append(callback)
+        """Call `callback(task)` once, on a thread of its own, for each task that is lost already or will be."""
+        self._tracker.when_lost(callback)
 
     def flush(self) -> None:
         """Wait until the spans that tasks recorded so far are in the journal."""

@@ -154,7 +154,7 @@ class Member:
         message, number = m.decode(frame), frame.header.step
         self.unanswered = 0
         kind = type(message)
-        if kind is m.Done or kind is m.Failed or kind is m.Ended:
+        if kind is m.Through or kind is m.Done or kind is m.Failed or kind is m.Ended:
             self._listener.on_step(self, number, message)
         elif kind is m.ClockReply:
             self._on_clock(message)                 # type: ignore[arg-type]

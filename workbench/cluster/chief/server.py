@@ -8,6 +8,7 @@ import logging
 import secrets
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from workbench import errors
@@ -30,7 +31,7 @@ logger = logging.getLogger("workbench")
 
 _PROTOCOLS = {None: "tcp", "grpc": "tcp", "tcp": "tcp", "tls": "tls"}
 _HEARTBEAT = 30.0      # seconds
-_GOODBYE_SECONDS = 3.0
+_END_SECONDS = 5.0    # that a parameter server may take to hear of the end of the job
 
 
 class Server:
@@ -178,14 +179,32 @@ class _ProgramCluster(Cluster):
         self._begin(())
 
     def pass_on_the_end(self) -> None:
-        """The chief said goodbye to those whom its graphs used; the other parameter servers hear of it here."""
-        for task in self.tasks:
-            if task.startswith("/job:ps/") and task != self.home:
-                hello = Hello(secrets.randbits(63), "chief", task, True, self._host, secrets.token_hex(KEY_BYTES))
-                with contextlib.suppress(errors.Error):         # one that has ended has heard it
-                    _, connection = self._ends.connect({task: hello}, self._pool, _GOODBYE_SECONDS, 0.0)[task]
-                    connection.send(m.encode(m.Close(), hello.session, EPOCH))
-                    connection.close()
+        """The chief said goodbye to those whom its graphs used; the other parameter servers hear of it here, all at once."""
+        others = [task for task in self.tasks if task.startswith("/job:ps/") and task != self.home]
+        with ThreadPoolExecutor(len(others) or 1, "workbench-end") as telling:
+            list(telling.map(self._tell_the_end, others))
+
+    def _tell_the_end(self, task: str) -> None:
+        """Nobody tells it again: one that is slow to answer is waited for, one that does not listen has heard it."""
+        if not _listens(self._ends.addresses[task]):
+            return
+        hello = Hello(secrets.randbits(63), "chief", task, True, self._host, secrets.token_hex(KEY_BYTES))
+        with contextlib.suppress(errors.Error):
+            _, connection = self._ends.connect({task: hello}, self._pool, _END_SECONDS, _END_SECONDS)[task]
+            connection.send(m.encode(m.Close(), hello.session, EPOCH))
+            connection.close()
+
+
+def _listens(address: str) -> bool:
+    """Is there a process at this address? Over TLS whoever calls and says nothing would be reported, so that nobody calls."""
+    scheme, _, place = address.partition("://")
+    host, _, port = place.rpartition(":")
+    try:
+        if scheme != "tls":
+            socket.create_connection((host.strip("[]"), int(port)), _END_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _warn_of_strangers(name: str, address: str) -> None:

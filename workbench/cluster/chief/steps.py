@@ -16,10 +16,10 @@ class PendingStep:
     """One step: counts answers, keeps the first failure, wakes its caller once. Thread-safe."""
 
     __slots__ = ("_latch", "_lock", "_over", "_primary", "error", "handle", "missing", "results", "secondary", "sequence",
-                 "step", "trace")
+                 "step", "tasks", "trace")
 
     def __init__(self, step: int, handle: str, tasks: tuple[str, ...], trace: int = 0) -> None:
-        self.step, self.handle, self.trace = step, handle, trace
+        self.step, self.handle, self.tasks, self.trace = step, handle, frozenset(tasks), trace
         self.sequence = 0                    # of a step that may be tried again: the number of its first try
         self.missing = dict.fromkeys(tasks)  # that have not said their last word of this step
         self.results: dict[str, list[Any]] = {}

@@ -1,7 +1,6 @@
 """The steps in flight of one cluster: begun on their tasks, answered, ended everywhere when one part fails."""
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import logging
@@ -15,7 +14,6 @@ from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.steps import PendingStep, Tries, deferred_interrupt
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.wire import messages as m
-from workbench.cluster.wire.frames import renumbered
 from workbench.core.run.gate import gate
 from workbench.core.trace import Journal
 from workbench.viz.palette import short_task
@@ -45,7 +43,6 @@ class Tracker:
         self.members, self.heartbeat, self.closed = members, heartbeat, False
         self.handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
         self._relays: dict[str, dict[str, tuple[str, ...]]] = {}      # handle -> task -> those it passes steps on to
-        self._orders: dict[str, dict[tuple[int, tuple[str, ...]], bytes]] = {}      # handle -> frames that come again
         self._leaving: set[str] = set()                         # handles to be forgotten when no step of them is in flight
         self._unready: set[str] = set()                         # handles that the tasks opened last do not have yet
         self.pending: dict[int, PendingStep] = {}
@@ -53,7 +50,8 @@ class Tracker:
         self.driver, self.incarnation = "", 0                   # whose steps these are, in which life of its process
         self._retried: dict[int, None] = {}                     # steps that may be tried again, by their first number
         self._trying = threading.local()
-        self.mourners: list[Callable[[str], None]] = []         # who wants to hear of lost tasks
+        self._mourners: list[Callable[[str], None]] = []        # who wants to hear of lost tasks
+        self._mourning = threading.Lock()
         gate.member(self)
         self._journal = journal
         self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
@@ -82,7 +80,6 @@ class Tracker:
                 self._leaving.add(handle)                       # it would overtake a step that is passed on
                 continue
             self._relays.pop(handle, None)
-            self._orders.pop(handle, None)
             self._recorded.pop(handle, None)
             self._unready.discard(handle)
             for task in self.handles.pop(handle, {}):
@@ -203,26 +200,19 @@ class Tracker:
             if feeds and others:
                 others = tuple(other for other in others if other in passed)
             try:
-                member.connection.send(self._order(pending, live, feeds.get(task), others))
+                member.connection.send(self._order(pending, live, feeds.get(task, {}), others))
             except errors.UnavailableError as error:
                 self.on_lost(member, error)
                 pending.fail(member.lost or error)              # it may be lost since before this step began
                 pending.over_at(task)
 
-    def _order(self, pending: PendingStep, live: tuple[int, ...], fed: Mapping[str, Any] | None, relay: tuple[str, ...]
-               ) -> list[Any]:
-        """The frame for a task. Where one step follows the other and nothing is fed it is the last one's with a new number."""
-        plain, key = not (live or fed or pending.sequence), (pending.trace, relay)
-        kept = self._orders.get(pending.handle, {}) if plain else {}
-        if key in kept:
-            return [renumbered(kept[key], pending.step)]
-        order = m.RunStep(pending.handle, live, pending.trace, dict(fed or {}), relay=relay)
-        if pending.sequence:
-            order = dataclasses.replace(order, driver=self.driver, incarnation=self.incarnation, sequence=pending.sequence)
-        frame = m.encode(order, self.session, EPOCH, pending.step)
-        if plain:
-            self._orders.setdefault(pending.handle, {})[key] = frame[0]
-        return frame
+    def _order(self, pending: PendingStep, live: tuple[int, ...], fed: Mapping[str, Any], relay: tuple[str, ...]) -> list[Any]:
+        """The frame for a task."""
+        if not (live or fed or pending.sequence):
+            return m.plain_order(pending.handle, pending.trace, relay, self.session, EPOCH, pending.step)
+        whose = (self.driver, self.incarnation, pending.sequence) if pending.sequence else ("", 0, 0)
+        order = m.RunStep(pending.handle, live, pending.trace, dict(fed), *whose, relay)
+        return m.encode(order, self.session, EPOCH, pending.step)
 
     def _blame_late(self, pending: PendingStep, members: Mapping[str, Member], limit: float) -> None:
         late = ", ".join(f"{task} at {members[task].address}" for task in sorted(pending.missing))
@@ -251,11 +241,11 @@ class Tracker:
         pending = self.pending.get(step)
         if pending is None:
             return                                              # nobody waits for its end any more
-        if isinstance(message, m.Done):
-            member.record(message.seconds)
-            for task, seconds in message.others.items():
-                self._done_elsewhere(pending, task, seconds)
-            pending.done(member.task, message.fetches)
+        if isinstance(message, m.Through):
+            for task, seconds in message.seconds.items():
+                self._done(pending, task, seconds, [])
+        elif isinstance(message, m.Done):
+            self._done(pending, member.task, message.seconds, message.fetches)
         elif isinstance(message, m.Failed):
             error = errors.by_name(message.error, message.message)
             error.add_note(f"raised in step {step} on {member.task} at {member.address}")
@@ -267,18 +257,18 @@ class Tracker:
         else:
             pending.over_at(member.task)
 
-    def _done_elsewhere(self, pending: PendingStep, task: str, seconds: float) -> None:
-        """A task has said where it heard of the step that it is done."""
+    def _done(self, pending: PendingStep, task: str, seconds: float, fetches: list[Any]) -> None:
+        """A task is done with its part, as it says itself, or the one where it heard of the step."""
         member = self.members.get(task)
         if member is not None:
             member.record(seconds)
-            pending.done(task, [])
+            pending.done(task, fetches)
 
     def on_link_lost(self, member: Member, peer: str, why: str) -> None:
         """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""
         both = {member.task, peer}
         for step, pending in list(self.pending.items()):
-            if both <= self.handles.get(pending.handle, {}).keys():
+            if both <= pending.tasks:
                 pending.fail(errors.AbortedError(f"step {step}: {member.task} lost its connection to {peer} ({why}); that "
                                                  "task's process may have died"), secondary=True)
 
@@ -287,19 +277,31 @@ class Tracker:
         if self.closed or self.members.get(member.task) is not member:      # it was replaced
             return
         why = f"{type(error).__name__}: {error}" if error is not None else "connection closed"
-        first = member.lost is None
+        with self._mourning:
+            first = member.lost is None
+            if first:
+                member.lose(why)
+            mourners = list(self._mourners) if first else []
         if first:
-            member.lose(why)
             logger.error("workbench: %s", member.lost)
         for step, pending in list(self.pending.items()):
-            if member.task in self.handles.get(pending.handle, ()):
+            if member.task in pending.tasks:
                 pending.fail(errors.AbortedError(
                     f"step {step}: {member.task} at {member.address} was lost ({why}); its variables are gone, so close this "
                     "cluster, start a new one and restore the newest checkpoint"))
             pending.over_at(member.task)
         member.connection.close()
-        for mourner in self.mourners if first else ():          # NOTE: on a thread, for it may run steps and we receive
-            threading.Thread(target=mourner, args=(member.task,), daemon=True, name="workbench-lost").start()
+        for mourner in mourners:
+            _mourn(mourner, member.task)
+
+    def when_lost(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(task)` once, on a thread of its own, for each task that is lost: those that are already, and those
+        that will be."""
+        with self._mourning:
+            self._mourners.append(callback)
+            lost = [task for task, member in self.members.items() if member.lost is not None]
+        for task in lost:
+            _mourn(callback, task)
 
     def begin_anew(self, session: int, why: errors.Error) -> None:
         """All tasks are given up: steps in flight fail with `why`, and so do those that begin before there are new ones."""
@@ -311,7 +313,6 @@ class Tracker:
             for task in list(pending.missing):
                 pending.over_at(task)
         self.session = session
-        self._orders.clear()
 
     def cancel(self) -> None:
         """The user stopped what this process runs: steps in flight end with CancelledError."""
@@ -325,6 +326,11 @@ class Tracker:
             pending.fail(errors.CancelledError(f"step {pending.step}: the cluster was closed; start a new one"))
             for task in list(pending.missing):
                 pending.over_at(task)
+
+
+def _mourn(mourner: Callable[[str], None], task: str) -> None:
+    """NOTE: on a thread, for it may run steps, and whoever notices a loss receives."""
+    threading.Thread(target=mourner, args=(task,), daemon=True, name="workbench-lost").start()
 
 
 def _tell(pending: PendingStep, members: Mapping[str, Member]) -> tuple[str, str]:

@@ -101,7 +101,8 @@ class SocketConnection(Connection):
         self._view = memoryview(self._scratch)
         self._begin, self._end = 0, len(leftover)
         lent = shares and lends(self._sockets[0])
-        self._tenant = Tenant() if lent and reader is not None else None
+        self._tenant = Tenant(reader) if lent and reader is not None else None
+        self._receive = self._tenant.receive if self._tenant is not None else self._receive_plainly
         lender = Lender() if lent else None
         self._sender = Sender(self, writer, self._plain, pool, label, lender) if writer is not None else None
         self._leadership = Leadership(self._turn if reader is not None else self._watch, label)
@@ -210,15 +211,14 @@ class SocketConnection(Connection):
         try:
             if self._over.is_set():
                 return False
-            if self._reader is None:
-                raise EOFError("the other end closed the connection")
-            if fresh and not self._receive_available():
+            if self._reader is None or (fresh and not self._receive_available()):
                 raise EOFError("the other end closed the connection")
             if not self.closed:
                 frame = self._frame_at_hand()
                 if frame is None and self._large:
-                    self._leave_group(group)
-                    return False
+                    if self._leave_group(group):
+                        return False
+                    frame = self._read_frame()           # there is no thread for it: the others wait
                 if frame is None or self._handle(frame, group.leadership):
                     # after a hand-over nobody listens to this; else it spares a turn that would find nothing
                     return True if frame is not None and self._begin < self._end else None
@@ -271,11 +271,16 @@ class SocketConnection(Connection):
             raise errors.DataLossError(f"frame: session is {header.session:x}, this connection belongs to "
                                        f"{self.session:x}; the stream is damaged")
 
-    def _leave_group(self, group: ReceiverGroup) -> None:
-        """A large frame comes: it must not keep the others waiting."""
-        group.remove(self._sockets[0])
+    def _leave_group(self, group: ReceiverGroup) -> bool:
+        """A large frame comes: it must not keep the others waiting. False where the process can have no other thread."""
         self._large = False
-        self._leadership.start()
+        group.remove(self._sockets[0])
+        try:
+            self._leadership.start()
+        except errors.ResourceExhaustedError:
+            group.add(self, self._sockets[0])
+            return False
+        return True
 
     def _calm(self) -> bool:
         """Did nothing come for so long that a thread of our own is a waste?"""
@@ -292,9 +297,7 @@ class SocketConnection(Connection):
         self._end += got
         return got
 
-    def _receive(self, view: memoryview, flags: int = 0) -> int:
-        if self._tenant is not None:
-            return self._tenant.receive(self._reader, view, flags)      # type: ignore[arg-type]
+    def _receive_plainly(self, view: memoryview, flags: int = 0) -> int:
         return self._reader.recv_into(view, 0, flags)                   # type: ignore[union-attr]
 
     def _read_frame(self) -> Frame | None:

@@ -17,9 +17,9 @@ _IDLE_SECONDS = 1.0  # a thread that had nothing to send for so long ends
 
 
 class Outbox:
-    """Thread-safe. `transmit(frame)` may block and raises OSError when the connection is broken, which `broken` is told."""
+    """Thread-safe. `transmit(frame)` may block and raises when the connection is broken, which `broken` is told."""
 
-    def __init__(self, transmit: Callable[[Sequence[Any]], None], broken: Callable[[OSError], None], label: str) -> None:
+    def __init__(self, transmit: Callable[[Sequence[Any]], None], broken: Callable[[Exception], None], label: str) -> None:
         self._transmit, self._broken, self._label = transmit, broken, label
         self._changed = threading.Condition()
         self._frames: deque[tuple[Sequence[Any], Any]] = deque()      # (buffers, whose memory they are)
@@ -82,7 +82,7 @@ class Outbox:
                     self.nbytes -= sum(map(len, frame))
                     self._changed.notify_all()
                 del frame                                      # the memory is somebody else's from here on
-        except OSError as error:
+        except Exception as error:                             # whatever it is: others wait for this thread
             self.end()
             self._broken(error)
 

@@ -42,7 +42,7 @@ class Sender:
         self._owner, self._writer, self._plain, self._pool = owner, writer, plain, pool
         self._lock = threading.RLock()           # knows its owner, see send()
         self._outbox = Outbox(self._transmit_later, self._broke, label)
-        self.failure: OSError | None = None      # why a frame that was posted did not get through
+        self.failure: Exception | None = None      # why a frame that was posted did not get through
 
     def end(self, shut_down: Callable[[], None]) -> None:
         """Return when nobody sends any more, so that the socket may be closed; `shut_down()` wakes who is blocked."""
@@ -141,7 +141,7 @@ class Sender:
                     raise OSError("it was closed")
                 self._send_all(self._writer, buffer)
 
-    def _broke(self, error: OSError) -> None:
+    def _broke(self, error: Exception) -> None:
         if not self._owner.closed:
             self.failure = error
             self._owner.close()

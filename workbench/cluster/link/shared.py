@@ -175,14 +175,15 @@ class _Rented:
 class Tenant:
     """The receiving end: reads the socket, with the descriptors that come, and gives memory back that nobody refers to."""
 
-    def __init__(self) -> None:
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
         self._descriptors: deque[int] = deque()
         self._memory: dict[int, _Rented] = {}
         self._back: Descriptor | None = None
 
-    def receive(self, sock: socket.socket, view: memoryview, flags: int = 0) -> int:
-        """As `sock.recv_into`."""
-        got, found, _, _ = sock.recvmsg_into([view], _ANCILLARY, flags | _CLOSED_IN_OTHERS)
+    def receive(self, view: memoryview, flags: int = 0) -> int:
+        """As the socket's `recv_into`."""
+        got, found, _, _ = self._sock.recvmsg_into([view], _ANCILLARY, flags | _CLOSED_IN_OTHERS)
         for level, kind, data in found:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 self._descriptors.extend(array.array("i", data))

@@ -19,7 +19,7 @@ from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import type_of
 from workbench.core.graph.serial import load
 from workbench.core.kernels.threads import adopt_threads
-from workbench.core.run.crew import Crew, Hands, core_count
+from workbench.core.run.crew import Crew, Hands, NoHands, core_count
 from workbench.core.run.driver import StepRun, run_error
 from workbench.core.run.nodes import nodes_of
 from workbench.core.run.pool import Arenas, InstancePool
@@ -35,6 +35,7 @@ __all__ = ["GraphEngine"]
 
 _COPIED = 1 << 16      # bytes that are copied sooner than their owner is looked for
 _LEDGER = "workbench/steps that may be tried again"
+_NO_HANDS = NoHands()
 Done = Callable[["list[Any] | BaseException"], None]
 Cancel = Callable[[errors.Error], None]
 
@@ -66,8 +67,8 @@ class GraphEngine:
         device = next((op.device for op in loaded.graph.operations if op.device), self._device)
         plan = compile_plan(loaded, handle, type_of(device))
         light = type_of(device) == "CPU" and is_light(plan)
-        self._prepared[handle] = _Prepared(plan, nodes_of(plan), InstancePool(plan, self.container, device, self._arenas),
-                                           light, plan.contextual)
+        pool = InstancePool(plan, self.container, device, self._arenas, light)
+        self._prepared[handle] = _Prepared(plan, nodes_of(plan), pool, light, plan.contextual)
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
             done: Done, trace: int, of: TryOf | None = None) -> None:
@@ -154,14 +155,15 @@ class GraphEngine:
 
     def _segments(self, prepared: _Prepared, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
                   done: Done, trace: int, tried: Try | None) -> None:
-        instance = prepared.pool.take(trace >= OPERATIONS)
+        instance = prepared.pool.take(trace >= OPERATIONS, adopts=False)
         instance.tried = tried
 
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
             self._over(step)
             done(results if error is None else error)      # type: ignore[arg-type]
-        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, Hands(self._crew, self._helpers),
-                      self.context.journal, adopt_threads if prepared.light else _computing, trace >= SPANS,
+        hands = _NO_HANDS if prepared.light else Hands(self._crew, self._helpers)
+        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, hands,
+                      self.context.journal, _little if prepared.light else _computing, trace >= SPANS,
                       prepared.pool.give)
         if self._began(prepared, step, run.cancel):
             run.start()
@@ -188,7 +190,8 @@ class GraphEngine:
         """Somebody cleared the container: instances of plans are bound to what was forgotten."""
         self._cleared = self.container.cleared
         for prepared in list(self._prepared.values()):
-            prepared.pool = InstancePool(prepared.plan, self.container, prepared.pool.device, self._arenas)
+            prepared.pool = InstancePool(prepared.plan, self.container, prepared.pool.device, self._arenas,
+                                         prepared.light)
 
     def abort(self, step: int, error: errors.Error) -> None:
         with self._lock:
@@ -203,6 +206,9 @@ class GraphEngine:
         self._crew.close()
         if self.context.container is None:
             self.container.close()
+
+
+_little = functools.partial(adopt_threads, True)
 
 
 def _computing() -> None:

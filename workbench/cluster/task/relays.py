@@ -1,9 +1,8 @@
 """Steps that a task passes on to others: who of them is through, so that it gives the chief one answer for all."""
 from __future__ import annotations
 
-import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
@@ -34,7 +33,8 @@ class Relays:
         """Pass the step on to those that the order names."""
         with self._lock:
             self._missing[step], self._seconds[step] = {self._name, *order.relay}, {}
-        self._post(order.relay, dataclasses.replace(order, feeds={}, relay=()), step)
+        passed = m.RunStep(order.handle, order.live, order.trace, {}, order.driver, order.incarnation, order.sequence)
+        self._post(order.relay, passed, step)
 
     def ended(self, step: int, relay: str, seconds: float, fetches: list[Any]) -> None:
         """This task is done with a step that `relay` passed on to it, or else it to others."""
@@ -43,25 +43,25 @@ class Relays:
                 raise errors.InternalError(f"step {step}: {self._name} has something to fetch, which no relay takes along; "
                                            "register it without one")
             if relay:
-                self._post((relay,), m.Done(seconds, []), step)
+                self._post((relay,), m.Through({self._name: seconds}), step)
             else:
-                self.through(step, self._name, seconds)
+                self.through(step, {self._name: seconds})
         except errors.Error as error:
             self.drop(step)
             self._answer(failed(error, relay), step)
 
-    def through(self, step: int, task: str, seconds: float) -> None:
+    def through(self, step: int, seconds: Mapping[str, float]) -> None:
         """This task, or one that heard of the step here, is done with it; the last one is the end."""
         with self._lock:
             missing = self._missing.get(step)
-            if missing is None or task not in missing:
+            if missing is None or not missing.issuperset(seconds):
                 return
-            missing.remove(task)
-            self._seconds[step][task] = seconds
+            missing.difference_update(seconds)
+            self._seconds[step].update(seconds)
             if missing:
                 return
             took = self._forget(step)
-        self._answer(m.Done(took.pop(self._name), [], took), step)
+        self._answer(m.Through(took), step)
 
     def drop(self, step: int) -> None:
         """It failed."""

@@ -23,7 +23,7 @@ from workbench.cluster.task.relays import Relays
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Dropped, Frame, decode_tensor, encode_tensor
-from workbench.core.names import split_key, task_of
+from workbench.core.names import edge_of, numbered, split_key, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
 from workbench.core.state.partitions import Columns
@@ -223,8 +223,10 @@ class Task:
             self._reply(failed(result), step)
         elif active.relay or step in self._relays:
             self._relays.ended(step, active.relay, seconds, result)
-        else:
+        elif result:
             self._reply_fetches(step, seconds, result)
+        else:
+            self._reply(m.Through({self.name: seconds}), step)
         if table is not None:
             table.close()
 
@@ -261,7 +263,7 @@ class Task:
             table.send(key, value if kept or not isinstance(value, np.ndarray) else value.copy(), dead)
             return
         started = time.perf_counter()
-        self._links.post(target, encode_tensor(key, None if dead else value, dead, self.session, self._epoch, step),
+        self._links.post(target, encode_tensor(edge_of(key), None if dead else value, dead, self.session, self._epoch, step),
                          value if kept else None)
         if recorded:
             self._account.sent(step, sent, key, started, getattr(value, "nbytes", 0))
@@ -278,7 +280,8 @@ class Task:
         if header.kind != TENSOR:
             self._on_relayed(connection.peer, frame)
             return
-        (key, value, dead), step = decode_tensor(frame), header.step
+        (edge, value, dead), step = decode_tensor(frame), header.step
+        key = numbered(step, edge)
         nbytes = header.meta + header.data
         if type(value) is Dropped:                             # whoever waits for it, now or later, gets the error
             value, nbytes = value.error(split_key(key).tensor, self.name), header.meta
@@ -295,14 +298,14 @@ class Task:
     def _on_relayed(self, peer: str, frame: Frame) -> None:
         """A step that another task passes on, or the word of one to which this passed it on."""
         header = frame.header
-        if header.kind not in (m.RunStep.kind, m.Done.kind):
+        if header.kind not in (m.RunStep.kind, m.Through.kind):
             raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {peer}, expected {TENSOR}, a "
                                        "tensor; the stream is damaged or the peer has another version")
         message = m.decode(frame)
         if header.epoch != self._epoch:
             return
-        if isinstance(message, m.Done):
-            self._relays.through(header.step, peer, message.seconds)
+        if isinstance(message, m.Through):
+            self._relays.through(header.step, message.seconds)
             return
         try:
             self._run(header.step, message, peer)      # type: ignore[arg-type]

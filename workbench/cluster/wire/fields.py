@@ -13,7 +13,7 @@ from workbench.cluster.wire.frames import MAX_RANK, Dropped, array_from, describ
 from workbench.core.trace import Span
 
 __all__ = ["Array", "Arrays", "Blob", "Codec", "Flag", "Number", "Numbers", "Payload", "Real", "Sequence", "Spans", "Table",
-           "Text", "Texts", "Times"]
+           "Text", "Texts"]
 
 
 @dataclass(slots=True)
@@ -160,17 +160,6 @@ class Table(Text):
     def unpack(self, value: Any, payload: Payload, where: str) -> dict[str, str]:
         if type(value) is not dict or not all(self.accepts(k) and self.accepts(v) for k, v in value.items()):
             raise _wrong(where, value, f"table of {self.wanted}")
-        return value
-
-
-class Times(Real):
-    """A dict from string to seconds."""
-
-    _name = Text(512)
-
-    def unpack(self, value: Any, payload: Payload, where: str) -> dict[str, float]:
-        if type(value) is not dict or not all(self._name.accepts(k) and self.accepts(v) for k, v in value.items()):
-            raise _wrong(where, value, f"table from {self._name.wanted} to {self.wanted}")
         return value
 
 

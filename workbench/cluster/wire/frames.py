@@ -1,9 +1,10 @@
 """The bytes on a connection: one fixed header per frame, and arrays as raw memory."""
 from __future__ import annotations
 
+import functools
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, NoReturn
 
 import ml_dtypes
@@ -11,9 +12,31 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "SHARED", "TENSOR", "VERSION", "Dropped", "Frame",
-           "Header", "array_from", "decode_tensor", "describe", "encode_tensor", "largest_dropped", "padding", "parse_header",
-           "renumbered"]
+__all__ = [
+    "ALIGNMENT",
+    "DTYPES",
+    "HEADER",
+    "MAGIC",
+    "MAX_DATA",
+    "MAX_META",
+    "SHARED",
+    "TENSOR",
+    "THROUGH",
+    "VERSION",
+    "Dropped",
+    "Frame",
+    "Header",
+    "array_from",
+    "decode_tensor",
+    "decode_through",
+    "describe",
+    "encode_tensor",
+    "encode_through",
+    "largest_dropped",
+    "padding",
+    "parse_header",
+    "renumbered",
+]
 
 MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
@@ -53,6 +76,9 @@ class Header(NamedTuple):
     data: int
 
 
+_header: Final = functools.partial(tuple.__new__, Header)      # as Header(*fields), without a call of Python's
+
+
 class Dropped:
     """In place of a received payload of `nbytes` bytes, and of each array in it: there was no memory for them."""
 
@@ -89,7 +115,7 @@ def parse_header(buffer: Any, offset: int = 0) -> Header:
     fields = HEADER.unpack_from(buffer, offset)
     if fields[0] != MAGIC or fields[1] != VERSION or fields[6] > MAX_META or fields[8] > MAX_DATA:
         _refuse(fields)
-    return Header(*fields[2:])
+    return _header(fields[2:])
 
 
 def _refuse(fields: tuple[Any, ...]) -> NoReturn:
@@ -196,46 +222,102 @@ def _unpack_strings(shape: tuple[int, ...], data: memoryview, where: str) -> np.
     return array.reshape(shape)
 
 
-# A tensor's frame has no msgpack body: it is the one message that must cost next to nothing. The header's flags hold
-# dead (bit 0), valueless (bit 1), rank (bits 2-7) and element type (bits 8-15); meta is the dimensions, then the key.
+# A tensor's frame, and the word that tasks are through with a step, have no msgpack body: these are the messages that must cost
+# next to nothing. Of the latter meta is the seconds of so many tasks as flags say, then their names. Of a tensor flags hold
+# dead (bit 0), valueless (bit 1), rank (bits 2-7) and element type (bits 8-15); meta is the dimensions, then the edge: its
+# key without the step, which the header has. So heads of tensors of one edge differ in the step alone, and are kept.
 
 TENSOR: Final = 10
+THROUGH: Final = 24
 SHARED: Final = 255
 """The kind of frame that stands for a tensor's whose payload is in memory that both ends see, see link/shared.py."""
+_EDGES: Final = 4096      # heads that are kept, of so many edges
+_SHORT: Final = 1 << 10   # bytes of meta that is kept
 
 
-def encode_tensor(key: str, value: Any, dead: bool, session: int, epoch: int, step: int) -> list[Any]:
+def encode_tensor(edge: str, value: Any, dead: bool, session: int, epoch: int, step: int) -> list[Any]:
     """The buffers of a tensor frame; a large value is not copied. `value` may be None (a dead or control token)."""
-    name = key.encode()
     if value is None:
-        return [HEADER.pack(MAGIC, VERSION, TENSOR, dead | _VALUELESS, session, epoch, len(name), step, 0) + name]
-    dtype, shape, data = describe(value, key)
-    meta = _DIMS[len(shape)].pack(*shape) + name
-    flags = dead | len(shape) << 2 | _CODES[dtype] << 8
-    head = HEADER.pack(MAGIC, VERSION, TENSOR, flags, session, epoch, len(meta), step, len(data)) + meta
+        return [renumbered(_head(edge, dead, "", (), 0, session, epoch), step)]
+    dtype, shape, data = describe(value, edge)
+    head = renumbered(_head(edge, dead, dtype, shape, len(data), session, epoch), step)
     return [head + data] if type(data) is bytes else [head, data]
 
 
+@functools.lru_cache(_EDGES)
+def _head(edge: str, dead: bool, dtype: str, shape: tuple[int, ...], nbytes: int, session: int, epoch: int) -> bytes:
+    """Header and meta of a tensor's frame, of step 0; `dtype` is "" when it has no value."""
+    flags = dead | (len(shape) << 2 | _CODES[dtype] << 8 if dtype else _VALUELESS)
+    meta = _DIMS[len(shape)].pack(*shape) + edge.encode()
+    return HEADER.pack(MAGIC, VERSION, TENSOR, flags, session, epoch, len(meta), 0, nbytes) + meta
+
+
 def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:
-    """(key, value, dead) of a tensor frame; the value shares its memory. DataLossError when it cannot be right."""
+    """(edge, value, dead) of a tensor frame; the value shares its memory. DataLossError when it cannot be right."""
     header, meta, data = frame
-    flags = header.flags
-    rank, code = flags >> 2 & 63, flags >> 8
-    start = 0 if flags & _VALUELESS else 8 * rank
+    described = _described if len(meta) <= _SHORT else _described.__wrapped__
+    edge, dtype, shape = described(header.flags, bytes(meta))
+    if dtype:
+        return edge, array_from(dtype, shape, header.data, b"" if data is None else data, 0, edge), bool(header.flags & _DEAD)
+    if data is not None:
+        raise errors.DataLossError(f"Tensor {edge}: {header.data} bytes came with a valueless token; the stream "
+                                   "is damaged")
+    return edge, None, bool(header.flags & _DEAD)
+
+
+@functools.lru_cache(_EDGES)
+def _described(flags: int, meta: bytes) -> tuple[str, str, tuple[int, ...]]:
+    """(edge, dtype, shape) in the head of a tensor's frame; "" for no value."""
+    rank, code = (0, 0) if flags & _VALUELESS else (flags >> 2 & 63, flags >> 8)
     try:
-        key = str(meta[start:], "utf-8")
+        edge = str(meta[8 * rank:], "utf-8")
     except UnicodeDecodeError as error:
-        raise errors.DataLossError(f"Tensor.key: {error}; the stream is damaged") from error
+        raise errors.DataLossError(f"Tensor.edge: {error}; the stream is damaged") from error
     if flags & _VALUELESS:
-        if data is not None:
-            raise errors.DataLossError(f"Tensor {key}: {header.data} bytes came with a valueless token; the stream "
-                                       "is damaged")
-        return key, None, bool(flags & _DEAD)
-    if rank > MAX_RANK or len(meta) < start or code >= len(_BY_CODE):
-        raise errors.DataLossError(f"Tensor {key}: rank {rank} and dtype code {code} in {len(meta)} bytes of meta, "
+        return edge, "", ()
+    if rank > MAX_RANK or len(meta) < 8 * rank or code >= len(_BY_CODE):
+        raise errors.DataLossError(f"Tensor {edge}: rank {rank} and dtype code {code} in {len(meta)} bytes of meta, "
                                    "expected "
                                    f"ranks up to {MAX_RANK} and codes up to {len(_BY_CODE) - 1}; the stream is "
                                    "damaged")
-    shape = _DIMS[rank].unpack_from(meta)
-    value = array_from(_BY_CODE[code], shape, header.data, b"" if data is None else data, 0, key)
-    return key, value, bool(flags & _DEAD)
+    return edge, _BY_CODE[code], _DIMS[rank].unpack_from(meta)
+
+
+_TIMES: Final = tuple(struct.Struct(f"<{count}d") for count in range(64))
+_MAX_NAME: Final = 512
+
+
+def encode_through(seconds: Mapping[str, float], session: int, epoch: int, step: int) -> bytes:
+    """The frame that says of these tasks how long their parts of a step took, and that they are over."""
+    meta = _times(len(seconds)).pack(*seconds.values()) + "\n".join(seconds).encode()
+    return HEADER.pack(MAGIC, VERSION, THROUGH, len(seconds), session, epoch, len(meta), step, 0) + meta
+
+
+def decode_through(frame: Frame) -> dict[str, float]:
+    """Task -> seconds, as in such a frame; DataLossError when it cannot be right."""
+    (_, count, *_, data), meta, _ = frame
+    times = _times(count)
+    if data or len(meta) < times.size:
+        raise errors.DataLossError(f"Through: got {len(meta)} and {data} bytes for {count} tasks, expected {times.size} at "
+                                   "least and none; the stream is damaged")
+    seconds, tasks = times.unpack_from(meta), _tasks(bytes(meta[times.size:]))
+    if not 0 < len(tasks) == count or min(seconds) < 0 or not math.isfinite(sum(seconds)):
+        raise errors.DataLossError(f"Through: got the seconds {list(seconds)} and {len(tasks)} tasks, expected a finite time "
+                                   "for each; the stream is damaged")
+    return dict(zip(tasks, seconds))
+
+
+def _times(count: int) -> struct.Struct:
+    return _TIMES[count] if count < len(_TIMES) else struct.Struct(f"<{count}d")
+
+
+@functools.lru_cache(_EDGES)
+def _tasks(names: bytes) -> tuple[str, ...]:
+    try:
+        found = dict.fromkeys(names.decode().split("\n"))
+    except UnicodeDecodeError as error:
+        raise errors.DataLossError(f"Through.tasks: {error}; the stream is damaged") from error
+    if max(map(len, found)) > _MAX_NAME:
+        raise errors.DataLossError(f"Through.tasks: a name has {max(map(len, found))} characters, at most {_MAX_NAME} are "
+                                   "right; the stream is damaged")
+    return tuple(found)

@@ -1,13 +1,16 @@
 """Everything that crosses the wire: frozen records, msgpack bodies, arrays as raw memory beside them; never pickle."""
 from __future__ import annotations
 
+import functools
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, get_type_hints
 
 import msgpack
 
 from workbench import errors
+from workbench.cluster.wire import frames
 from workbench.cluster.wire.fields import (
     Arrays,
     Blob,
@@ -21,13 +24,13 @@ from workbench.cluster.wire.fields import (
     Table,
     Text,
     Texts,
-    Times,
 )
-from workbench.cluster.wire.frames import HEADER, MAGIC, TENSOR, VERSION, Dropped, Frame, decode_tensor, encode_tensor
+from workbench.cluster.wire.frames import Dropped, Frame
 
 __all__ = ["Abort", "BeginAnew", "ClockProbe", "ClockReply", "Close", "Done", "Ended", "Failed", "Leaving", "LinkLost",
            "Message", "OpenTask", "Opened", "Refused", "RegisterPartition", "Registered", "Reset", "RunStep", "SpanBatch",
-           "Status", "StatusRequest", "Tensor", "Unregister", "WasReset", "decode", "encode"]
+           "Status", "StatusRequest", "Tensor", "Through", "Unregister", "WasReset", "decode", "encode",
+           "plain_order"]
 
 Name = Annotated[str, Text(512)]
 Long = Annotated[str, Text(1 << 20)]
@@ -115,7 +118,7 @@ class RunStep(Message):
 
     `trace` says what of it is recorded (`engines.SILENT` and so on), the same on all tasks, so that sends meet receives.
     One that may be tried again says whose it is: of a driver in one life of its process, by the number of its first try.
-    Whoever gets it passes it on to the tasks in `relay`, which say there, and not to the chief, that they are done.
+    Whoever gets it passes it on to the tasks in `relay`, which say there, and not to the chief, that they are through.
     """
 
     kind = 6
@@ -131,13 +134,11 @@ class RunStep(Message):
 
 @dataclass(frozen=True)
 class Done(Message):
-    """Task -> chief: the step's fetches, and how long the task took in seconds; the same of the tasks that it passed the step
-    on to, which have none to give. Task -> task: as much, to the one that passed it on."""
+    """Task -> chief: the step's fetches, and how long the task took in seconds."""
 
     kind = 7
     seconds: Seconds
     fetches: ArrayList
-    others: Annotated[dict[str, float], Times()] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -166,13 +167,13 @@ class Abort(Message):
 
 @dataclass(frozen=True)
 class Tensor(Message):
-    """Task -> task: `value` (None for a dead or valueless token) of the header's step under a rendezvous key.
+    """Task -> task: `value` (None for a dead or valueless token) of the header's step; with that `edge` is a rendezvous key.
 
     Travels as a raw frame (`frames.encode_tensor`).
     """
 
-    kind = TENSOR
-    key: str
+    kind = frames.TENSOR
+    edge: str
     dead: bool
     value: Any
 
@@ -286,6 +287,18 @@ class BeginAnew(Message):
     kind = 23
 
 
+@dataclass(frozen=True)
+class Through(Message):
+    """Task -> chief, or to the task that passed the step on: what these tasks do in the header's step took so many seconds, and
+    is over. None has anything to fetch: besides itself a task speaks for those that it passed the step on to.
+
+    Travels as a raw frame (`frames.encode_through`).
+    """
+
+    kind = frames.THROUGH
+    seconds: Mapping[str, float]
+
+
 def _fields(kind: type[Message]) -> tuple[tuple[str, str, Any], ...]:
     hints = get_type_hints(kind, include_extras=True)
     return tuple((name, f"{kind.__name__}.{name}", hints[name].__metadata__[0])
@@ -293,7 +306,9 @@ def _fields(kind: type[Message]) -> tuple[tuple[str, str, Any], ...]:
 
 
 _BY_KIND: dict[int, type[Message]] = {kind.kind: kind for kind in Message.__subclasses__()}
-_FIELDS = {kind: _fields(kind) for kind in _BY_KIND.values() if kind is not Tensor}
+_FIELDS = {kind: _fields(kind) for kind in _BY_KIND.values() if kind not in (Tensor, Through)}
+_SHORT = 1 << 13 # bytes of an order's body that is kept
+_KEPT = 256      # orders that are kept as they travel, and as records: those of so many executables come again and again
 _local = threading.local()
 
 
@@ -307,12 +322,31 @@ def _packer() -> msgpack.Packer:
 
 def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> list[Any]:
     """The buffers to send, header first; small frames come as one. The arrays of large ones are not copied."""
+    if isinstance(message, RunStep) and not (message.feeds or message.live or message.sequence):
+        return plain_order(message.handle, message.trace, message.relay, session, epoch, step)
     if isinstance(message, Tensor):
-        return encode_tensor(message.key, message.value, message.dead, session, epoch, step)
+        return frames.encode_tensor(message.edge, message.value, message.dead, session, epoch, step)
+    if isinstance(message, Through):
+        return [frames.encode_through(message.seconds, session, epoch, step)]
+    return _packed(message, session, epoch, step)
+
+
+def plain_order(handle: str, trace: int, relay: tuple[str, ...], session: int, epoch: int, step: int) -> list[Any]:
+    """As `encode`, of a RunStep with nothing else: one step follows the other, and only the number is another one."""
+    return [frames.renumbered(_kept_order(handle, trace, relay, session, epoch), step)]
+
+
+@functools.lru_cache(_KEPT)
+def _kept_order(handle: str, trace: int, relay: tuple[str, ...], session: int, epoch: int) -> bytes:
+    return b"".join(_packed(RunStep(handle, (), trace, {}, relay=relay), session, epoch, 0))
+
+
+def _packed(message: Message, session: int, epoch: int, step: int) -> list[Any]:
     payload = Payload()
     body = [codec.pack(getattr(message, name), payload, where) for name, where, codec in _FIELDS[type(message)]]
     meta = _packer().pack(body)
-    head = HEADER.pack(MAGIC, VERSION, message.kind, 0, session, epoch, len(meta), step, payload.nbytes) + meta
+    head = frames.HEADER.pack(frames.MAGIC, frames.VERSION, message.kind, 0, session, epoch, len(meta), step,
+                              payload.nbytes) + meta
     if len(head) + payload.nbytes <= SMALL:
         return [b"".join((head, *payload.parts))] if payload.parts else [head]
     return [head, *payload.parts]
@@ -324,22 +358,37 @@ def decode(frame: Frame) -> Message:
     if kind is None:
         raise errors.DataLossError(f"frame: kind is {frame.header.kind}, expected 1 to {len(_BY_KIND)}; "
                                    "the stream is damaged or the peer has another version")
+    if kind is RunStep and frame.data is None and len(frame.meta) <= _SHORT:
+        return _ordered(bytes(frame.meta))
     if kind is Tensor:
-        key, value, dead = decode_tensor(frame)
-        return Tensor(key, dead, value)
+        edge, value, dead = frames.decode_tensor(frame)
+        return Tensor(edge, dead, value)
+    if kind is Through:
+        return Through(frames.decode_through(frame))
+    return _unpacked(kind, frame.meta, frame.data)
+
+
+@functools.lru_cache(_KEPT)
+def _ordered(meta: bytes) -> Message:
+    """The order in such a body, one record for all steps that are ordered in the same words."""
+    return _unpacked(RunStep, meta, None)
+
+
+def _unpacked(kind: type[Message], meta: Any, data: Any) -> Message:
     try:
-        body = msgpack.unpackb(frame.meta, strict_map_key=True, raw=False)
+        body = msgpack.unpackb(meta, strict_map_key=True, raw=False)
     except (ValueError, msgpack.exceptions.UnpackException) as error:
-        raise errors.DataLossError(f"{kind.__name__}: {error} in a body of {len(frame.meta)} bytes; "
+        raise errors.DataLossError(f"{kind.__name__}: {error} in a body of {len(meta)} bytes; "
                                    "the stream is damaged") from error
     fields = _FIELDS[kind]
     if type(body) is not list or len(body) != len(fields):
         size = len(body) if type(body) is list else type(body).__name__
         raise errors.DataLossError(f"{kind.__name__}: body has {size} fields, expected {len(fields)}; "
                                    "the stream is damaged or the peer has another version")
-    payload = Payload(data=frame.data)
+    payload = Payload(data=data)
     values = [codec.unpack(value, payload, where) for value, (_, where, codec) in zip(body, fields)]
-    if payload.nbytes != frame.header.data:
-        raise errors.DataLossError(f"{kind.__name__}: uses {payload.nbytes} payload bytes of {frame.header.data}; "
+    sent = 0 if data is None else len(data)
+    if payload.nbytes != sent:
+        raise errors.DataLossError(f"{kind.__name__}: uses {payload.nbytes} payload bytes of {sent}; "
                                    "the stream is damaged")
     return kind(*values)

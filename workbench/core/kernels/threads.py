@@ -86,18 +86,20 @@ def threads_for(seconds: float) -> int:
     return 1 if seconds < SERIAL else get_threads()
 
 
-def adopt_threads() -> None:
+def adopt_threads(little: bool = False) -> None:
     """Apply the number in force to the calling thread and the process; costs nothing when it is already applied.
 
     Every thread that runs kernels calls this before, because OpenMP keeps its number per thread; and it is the moment to
-    look whether other processes want the cores.
+    look whether other processes want the cores. For a `little` work no thread is brought to a core of its own: it would be
+    moved to and fro more often than it computes.
     """
     if settings.threads > 0 or _asked:
         crowd.taken = 0      # so many were asked for, and so many work
     else:
         crowd.look()
     chosen = get_threads()
-    take_places(chosen if crowd.everywhere and chosen == crowd.cores > 1 else 0)
+    if not little:
+        take_places(chosen if crowd.everywhere and chosen == crowd.cores > 1 else 0)
     blas = 1 if settings.deterministic else chosen      # its threads each add up a part of long sums
     if getattr(_adopted, "threads", None) == (chosen, blas):
         return

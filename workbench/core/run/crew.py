@@ -12,7 +12,7 @@ from typing import TypeVar
 from workbench import errors
 from workbench.core.threads import start_thread
 
-__all__ = ["Crew", "Hands", "Work", "core_count"]
+__all__ = ["Crew", "Hands", "NoHands", "Work", "core_count"]
 
 E = TypeVar("E")
 Work = Callable[[], Callable[[], None]]
@@ -99,6 +99,16 @@ class _Here(threading.local):
 
 
 _here = _Here()
+
+
+class NoHands:
+    """Of a step without heavy segments: nothing is given out, and who brings an event has it delivered."""
+
+    def give(self, work: Work) -> None:
+        raise errors.InternalError("a step without heavy segments has work to give out; give it the hands of its session")
+
+    def visit(self, deliver: Callable[[E], None], event: E) -> None:
+        deliver(event)
 
 
 class Hands:

@@ -19,7 +19,7 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.origin import explain, explained_operation
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.names import join_key, task_of
-from workbench.core.run.crew import Hands
+from workbench.core.run.crew import Hands, NoHands
 from workbench.core.run.events import (
     ROOT,
     Event,
@@ -54,7 +54,7 @@ class StepRun:
     """
 
     def __init__(self, instance: Instance, nodes: Nodes, feeds: Sequence[Any], step: int,
-                 rendezvous: Rendezvous | None, send: Callable[..., None] | None, done: Done, hands: Hands,
+                 rendezvous: Rendezvous | None, send: Callable[..., None] | None, done: Done, hands: Hands | NoHands,
                  journal: Journal = trace.journal, before_compute: Callable[[], None] = adopt_threads,
                  recorded: bool = True, returned: Callable[[Instance], None] = lambda instance: None) -> None:
         self.instance, self.plan, self.step, self.rendezvous = instance, instance.plan, step, rendezvous
@@ -214,13 +214,18 @@ class StepRun:
 
     def _post_when_done(self, event: Event) -> None:
         """Post the end of a segment when the device has done what was issued: from then on nobody waits for its values."""
+        issued = self._device.event()
+        if issued.well:
+            self.post(event)
+            return
+
         def over(error: BaseException | None) -> None:
             if error is not None and isinstance(event, SegmentFinished):
                 where = self.plan.segments[event.segment]
                 self.post(SegmentFailed(event.segment, event.tag, run_error(self.plan, error, where)))
             else:
                 self.post(event)
-        self._device.event().then(over)
+        issued.then(over)
 
     def block(self, segment: PlanSegment, action: RunSegment) -> None:
         op, key = segment.op, (segment.index, action.tag)

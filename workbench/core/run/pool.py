@@ -58,8 +58,9 @@ class Arenas:
 class InstancePool:
     """Idle instances of one plan; concurrent steps each take their own, on an arena of their own."""
 
-    def __init__(self, plan: Plan, container: Container, device: str, arenas: Arenas) -> None:
-        self.plan, self.container, self.device, self.arenas = plan, container, device, arenas
+    def __init__(self, plan: Plan, container: Container, device: str, arenas: Arenas, light: bool = False) -> None:
+        """`light`: steps of the plan are short, see adopt_threads."""
+        self.plan, self.container, self.device, self.arenas, self._light = plan, container, device, arenas, light
         self._idle: dict[bool, list[Instance]] = {False: [], True: []}
         self._made: weakref.WeakSet[Instance] = weakref.WeakSet()
 
@@ -69,9 +70,11 @@ class InstancePool:
             if instance.arena.lock.locked():
                 instance.cancelled.set()
 
-    def take(self, traced: bool = False) -> Instance:
-        """An instance whose arena nobody else uses until `give` or `abandon`."""
-        adopt_threads()
+    def take(self, traced: bool = False, adopts: bool = True) -> Instance:
+        """An instance whose arena nobody else uses until `give` or `abandon`. Who runs it with `adopt_threads` of its own takes
+        it without."""
+        if adopts:
+            adopt_threads(self._light)
         try:
             instance = self._idle[traced].pop()
         except IndexError:
@@ -86,7 +89,7 @@ class InstancePool:
     def _next(self, busy: Instance, traced: bool) -> Instance:
         """Another instance than the one whose arena is in use."""
         try:
-            return self.take(traced)
+            return self.take(traced, adopts=False)
         finally:
             self._idle[traced].append(busy)
 

@@ -62,11 +62,11 @@ class LocalRendezvous(Rendezvous):
         self._lock = threading.Lock()
         self._values: dict[str, tuple[Any, bool]] = {}
         self._waiting: dict[str, Receiver] = {}
-        self._error: errors.Error | None = None
+        self._why: Callable[[], errors.Error] | None = None      # makes what is said of the end, when there is one
 
     def send(self, key: str, value: Any, dead: bool = False) -> None:
         with self._lock:
-            if self._error is not None:
+            if self._why is not None:
                 return
             callback = self._waiting.pop(key, None)
             if callback is None:
@@ -79,8 +79,8 @@ class LocalRendezvous(Rendezvous):
     def receive(self, key: str, callback: Receiver) -> None:
         with self._lock:
             found: tuple[Any, bool] | None = self._values.pop(key, None)
-            if self._error is not None:
-                found = (self._error, False)
+            if self._why is not None:
+                found = (self._why(), False)
             elif found is None:
                 if key in self._waiting:
                     raise errors.InternalError(f"rendezvous: {key} is awaited twice; a key has one receiver")
@@ -89,20 +89,27 @@ class LocalRendezvous(Rendezvous):
         callback(*found)
 
     def abort(self, error: errors.Error) -> None:
+        self._end(lambda: error)
+
+    def close(self) -> None:
+        self._end(_over)
+
+    def _end(self, why: Callable[[], errors.Error]) -> None:
         with self._lock:
-            if self._error is not None:
+            if self._why is not None:
                 return
-            self._error = error
+            self._why = why
             waiting, self._waiting = self._waiting, {}
             self._values.clear()
         for callback in waiting.values():
-            callback(error, False)
-
-    def close(self) -> None:
-        self.abort(errors.CancelledError("rendezvous: the step is over; its tensors are gone"))
+            callback(why(), False)
 
     @property
     def pending(self) -> tuple[str, ...]:
         """The keys somebody waits for: what a step that hangs hangs on. No lock is taken: copying a dictionary's keys is one
         operation of the interpreter."""
         return tuple(self._waiting)
+
+
+def _over() -> errors.Error:
+    return errors.CancelledError("rendezvous: the step is over; its tensors are gone")
