@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,6 +86,7 @@ class Ledger:
         self.parts = parts  # [task, part], seconds but for the pieces
         self.links, self.inputs = links, inputs  # a link is that of who sends, too
         self.waits = waits  # whose codes are those of roots
+        self.blamed: Any = None  # what `blame` found of it last
 
     @cached_property
     def accounts(self) -> dict[str, Account]:

@@ -15,6 +15,7 @@ class Names:
 
     texts: list[str] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
+    _links: dict[tuple[int, int], int] = field(default_factory=dict)
     _sources: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def number(self, text: str) -> int:
@@ -29,6 +30,13 @@ class Names:
             if text not in self.numbers:
                 self.number(text)
         return np.fromiter(map(self.numbers.__getitem__, texts), np.int64, len(texts))
+
+    def links(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The links "source|target" between these; each text is made once."""
+        pairs = list(zip(sources.tolist(), targets.tolist()))
+        for pair in set(pairs) - self._links.keys():
+            self._links[pair] = self.number("|".join(map(self.texts.__getitem__, pair)))
+        return np.fromiter(map(self._links.__getitem__, pairs), np.int64, len(pairs))
 
     def sources(self, links: np.ndarray) -> np.ndarray:
         """The tasks that links lead from, "source|target"; each text is taken apart once."""
