@@ -104,8 +104,9 @@ class Ledger:
 
     @cached_property
     def received(self) -> Entries:
-        """Links with the seconds that their receivers saw of them."""
-        return self.links.only(self.tasks[self.links.rows] != self.names.sources(self.links.codes))
+        """Links with the seconds that their receivers saw of them, by their numbers."""
+        came = self.links.only(self.tasks[self.links.rows] != self.names.sources(self.links.codes))
+        return came.only(np.argsort(came.codes, kind="stable"))
 
     @cached_property
     def held_up(self) -> Entries:

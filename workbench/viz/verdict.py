@@ -11,7 +11,6 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from workbench.core.trace import StatusRecord
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.blame import LEADS, middles
 from workbench.viz.ledger import PARTS, Root
-from workbench.viz.names import Names
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.slices import Slices, drain
 from workbench.viz.units import ms
@@ -194,10 +192,9 @@ def _blamed(window: Window) -> Slices[list[_Found]]:
 def _links(window: Window) -> list[_Found]:
     """The link that costs most of those that take longer than the ones between the same jobs do."""
     links, taken = window.side_by_side([step.received for step in window.steps])
-    texts, numbers = [window.names.texts[link] for link in links.tolist()], Names()
-    jobs = numbers.column([_jobs(link) for link in texts])
+    jobs = window.names.derived(_jobs, links)
     own, medians, usual = typicals(taken), middles(taken), np.full(len(links), np.nan)
-    for number in range(len(numbers.texts)):
+    for number in np.unique(jobs):
         group = np.flatnonzero(jobs == number)
         if len(group) > 1:
             usual[group] = np.sort(medians[group])[(len(group) - 1) // 2]
@@ -207,10 +204,9 @@ def _links(window: Window) -> list[_Found]:
     if np.isnan(seconds).all():
         return []
     worst = int(np.nanargmax(seconds))
-    return [_Found("link", texts[worst], float(seconds[worst]), float(own[worst]), float(usual[worst]))]
+    return [_Found("link", window.names.texts[links[worst]], float(seconds[worst]), float(own[worst]), float(usual[worst]))]
 
 
-@lru_cache(1 << 14)
 def _jobs(link: str) -> str:
     return "|".join(device_order(end)[0] for end in link.split("|"))
 

@@ -126,7 +126,10 @@ class Window:
         return found
 
     def side_by_side(self, steps: Sequence[Entries]) -> tuple[np.ndarray, np.ndarray]:
-        """All codes of these entries of each step, and [step, code] of their seconds; nothing (NaN) where a step has none."""
+        """All codes of these entries of each step, where each comes once, ascending, and [step, code] of their seconds;
+        nothing (NaN) where a step has none."""
+        if all(np.array_equal(step.codes, steps[0].codes) for step in steps):  # as they mostly are
+            return steps[0].codes, np.array([step.seconds for step in steps])
         codes, at = numbered(np.concatenate([step.codes for step in steps]))
         values = np.full((len(steps), len(codes)), np.nan)
         values[np.repeat(np.arange(len(steps)), [len(step.codes) for step in steps]), at] = np.concatenate(
