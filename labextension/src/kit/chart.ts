@@ -3,6 +3,7 @@ import uPlot from 'uplot';
 
 import type { Cut } from '../contract';
 import { themeOf } from './colour';
+import { mark } from './keep';
 import { bounds, CutAxis, FAINT, type Line, mapped, nearest, type Stroke, strokesOf } from './lines';
 import { format, labels } from './text';
 import { ticks } from './ticks';
@@ -41,7 +42,7 @@ export class Chart {
 
   /** Show these lines; `faint` ones lie behind them and are not read off. */
   set(lines: Line[], summary: string, cuts: Cut[] = [], faint: Line[] = []): void {
-    this.node.setAttribute('aria-label', `${this._options.label}. ${summary}`);
+    mark(this.node, 'aria-label', `${this._options.label}. ${summary}`);
     [this._lines, this._cuts] = [lines, cuts];
     this._strokes = [
       ...faint.map(line => ({ ...line, color: line.color + FAINT, width: 1, quiet: true })),
