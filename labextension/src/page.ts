@@ -1,7 +1,7 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
 import { duration, format, sentence, steps } from './kit/text';
-import { alike, say } from './kit/keep';
+import { alike, mark, put, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
 import { type Context, type Shown, type ViewKind, VIEWS } from './kit/view';
@@ -94,11 +94,13 @@ export class Page {
     this._standing = standing;
     const status = snapshot?.status ?? null;
     const nothing = !status || (status.state === 'empty' && !snapshot?.graph && !snapshot?.steps);
-    this.node.dataset.state = nothing ? 'empty' : status.state;
-    this._header.hidden = this._body.hidden = this._verdict.hidden = nothing;
-    this.empty.hidden = !nothing;
+    mark(this.node, 'data-state', nothing ? 'empty' : status.state);
+    put(this._header, { hidden: nothing });
+    put(this._body, { hidden: nothing });
+    put(this.empty, { hidden: !nothing });
     this._showTrouble(status);
     if (nothing) {
+      put(this._verdict, { hidden: true });
       return false;
     }
     this._showStatus(status);
@@ -179,19 +181,21 @@ export class Page {
     const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
     const facts = [steps(status), rate, part, inside, long, lost, this._standing.name];
     say(this._facts, facts.filter(Boolean).join(' · '));
-    this._facts.title = this._facts.textContent!;
-    this._link.hidden = !/^https?:/.test(status.page);
-    this._link.href = status.page;
+    put(this._facts, { title: this._facts.textContent! });
+    put(this._link, { hidden: !/^https?:/.test(status.page) });
+    mark(this._link, 'href', status.page);
     const paused = status.state === 'paused';
     if (this._asked !== null && paused === this._asked) {
       this._asked = null;
     }
     const target = this._asked ?? paused;
     say(this._pause, target ? 'Resume' : 'Pause');
-    this._pause.setAttribute('aria-label', target ? 'Resume training' : 'Pause training before the next step');
-    this._pause.title = this._pause.getAttribute('aria-label')!;
+    const title = target ? 'Resume training' : 'Pause training before the next step';
+    const disabled = !BUSY.includes(status.state);
+    mark(this._pause, 'aria-label', title);
+    put(this._pause, { title, disabled });
+    put(this._stop, { disabled });
     this._pauses = !target;
-    this._pause.disabled = this._stop.disabled = !BUSY.includes(status.state);
   }
 
   /** What keeps the panel from showing the truth, and what went wrong: cause first, then what to do. */
@@ -215,7 +219,7 @@ export class Page {
       said || lines.push([`${lost.cause}.`, lost.fix]);
     }
     const text = lines.flat().join('\n');
-    this._trouble.hidden = !text;
+    put(this._trouble, { hidden: !text });
     this._trouble.classList.toggle('wb-mod-bad', status?.state === 'failed' || !!status?.lost.length || !!silence);
     if (text !== this._troubleText) {
       this._troubleText = text;
@@ -232,7 +236,7 @@ export class Page {
   /** The answer to "what is slow, and why": a number and an action; a click leads to the view that proves it. */
   private _showVerdict(view: StragglerView | null): void {
     const verdict = view?.verdict;
-    this._verdict.hidden = !verdict?.text || verdict.kind === 'unknown';
+    put(this._verdict, { hidden: !verdict?.text || verdict.kind === 'unknown' });
     this._verdict.classList.toggle('wb-mod-alarm', !!verdict?.alarm);
     const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
     if (text !== this._verdict.title) {

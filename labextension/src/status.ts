@@ -4,6 +4,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
+import { mark, say } from './kit/keep';
 import { steps } from './kit/text';
 import { DOMAIN, ILive } from './live';
 
@@ -30,10 +31,8 @@ class StatusItem extends Widget {
     const state = silence ? 'silent' : status?.lost.length ? 'task lost' : (status?.state ?? 'empty');
     const text =
       state === 'empty' || !status ? this._trans.__('Workbench: no program') : `Workbench: ${state} · ${steps(status)}`;
-    if (text !== this._button.textContent) {
-      this._button.textContent = text;
-    }
-    this._button.dataset.state = silence || status?.lost.length ? 'failed' : state;
+    say(this._button, text);
+    mark(this._button, 'data-state', silence || status?.lost.length ? 'failed' : state);
   }
 
   dispose(): void {

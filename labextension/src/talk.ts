@@ -14,11 +14,12 @@ export interface Asked {
 /** Milliseconds without a word from a kernel that speaks once a second, from which this is said. */
 const SILENT = 3000;
 /**
- * Updates that are acknowledged together, at the latest so many milliseconds after the last time: at each acknowledgement the
- * kernel looks busy, idle and busy again, and JupyterLab draws that. The kernel says six things before it waits for one.
+ * Updates with pictures that are acknowledged together; of others one word is said so many milliseconds after the last one: at
+ * each acknowledgement the kernel looks busy, idle and busy again, and JupyterLab draws that. The kernel sends six pictures
+ * before it waits for a word, and takes a page for gone that says none for 20 s.
  */
 const TOGETHER = 4;
-const CALM = 2500;
+const CALM = 8000;
 
 export class Talk {
   /** Why nothing can be shown although a kernel answers, '' when all is well. */
@@ -80,8 +81,7 @@ export class Talk {
 
   /** The kernel has gone: what it said is no longer true, and nobody answers. */
   forget(): void {
-    clearTimeout(this._owed);
-    [this._owed, this._acknowledged, this._newest, this._last] = [undefined, -Infinity, 0, 0];
+    [this._acknowledged, this._pictures] = [-Infinity, 0];
     this.trouble = '';
     this._snapshot = NOTHING;
     this._parameters = {};
@@ -109,33 +109,23 @@ export class Talk {
     } else {
       const update = said as Update;
       this._snapshot = merge(this._snapshot, update);
-      this._newest = update.seq;
-      this._acknowledge();
+      this._acknowledge(update);
     }
     this._changed();
   }
 
-  /** Up to the newest update: at once, when enough have come, or when the last time is long enough ago. */
-  private _acknowledge(): void {
-    const wait = this._acknowledged + CALM - performance.now();
-    if (wait > 0 && this._newest - this._last < TOGETHER) {
-      this._owed ||= setTimeout(() => {
-        this._owed = undefined; // clocks of timers may be a little early
-        this._acknowledge();
-      }, wait);
-    } else {
-      clearTimeout(this._owed);
-      this._owed = undefined;
-      [this._acknowledged, this._last] = [performance.now(), this._newest];
-      this._post({ v: VERSION, id: 0, command: 'ack', argument: this._newest, run: '' });
+  /** All until this one: when enough pictures have come, or when the last time is long ago. */
+  private _acknowledge({ seq, topics }: Update): void {
+    this._pictures += Object.keys(topics).length ? 1 : 0;
+    if (this._pictures >= TOGETHER || performance.now() - this._acknowledged >= CALM) {
+      [this._acknowledged, this._pictures] = [performance.now(), 0];
+      this._post({ v: VERSION, id: 0, command: 'ack', argument: seq, run: '' });
     }
   }
 
   private _heard = 0;
-  private _newest = 0; // update
-  private _acknowledged = -Infinity; // when, and
-  private _last = 0; // up to which update
-  private _owed: ReturnType<typeof setTimeout> | undefined;
+  private _acknowledged = -Infinity; // when
+  private _pictures = 0; // since then
   private _snapshot: Snapshot = NOTHING;
   private _topics: Topic[] = [];
   private _parameters: Partial<Parameters> = {};

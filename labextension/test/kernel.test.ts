@@ -201,24 +201,28 @@ describe('LiveLink', () => {
     expect(TARGET).toBe('workbench.live');
   });
 
-  it('acknowledges the first update at once and those that follow together', async () => {
+  it('acknowledges the first update at once, pictures that follow together, and that the kernel lives now and then', async () => {
     vi.useFakeTimers();
     try {
       link();
       const comm = kernel.announce();
       const acknowledged = () => kernel.sent.filter(one => one.command === 'ack').map(one => one.argument);
-      const hear = async (seq: number) => {
-        comm.onMsg({ content: { data: { v: VERSION, kind: 'update', seq, status: {}, topics: {}, faults: {} } }, buffers: [] });
+      const hear = async (seq: number, topics = {}) => {
+        comm.onMsg({ content: { data: { v: VERSION, kind: 'update', seq, status: {}, topics, faults: {} } }, buffers: [] });
         await settled();
         return acknowledged();
       };
+      const pictures = { knobs: { knobs: [] } };
       for (const seq of [1, 2, 3, 4]) {
-        expect(await hear(seq)).toEqual([1]);
+        expect(await hear(seq, seq > 1 ? pictures : {})).toEqual([1]);
       }
-      expect(await hear(5)).toEqual([1, 5]);
-      expect(await hear(6)).toEqual([1, 5]);
-      await vi.advanceTimersByTimeAsync(3000);
-      expect(acknowledged()).toEqual([1, 5, 6]);
+      expect(await hear(5, pictures)).toEqual([1, 5]);
+      for (const seq of [6, 7, 8, 9, 10, 11, 12]) {
+        vi.advanceTimersByTime(1000);
+        expect(await hear(seq)).toEqual([1, 5]);
+      }
+      vi.advanceTimersByTime(1000);
+      expect(await hear(13)).toEqual([1, 5, 13]);
     } finally {
       vi.useRealTimers();
     }

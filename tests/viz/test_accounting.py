@@ -240,7 +240,7 @@ def test_memory_is_bounded_however_long_the_run():
     for number in range(3):
         accounting.feed([span("op", W0, number, number + 1, step=6000 + number)] * REMEMBERED)
         accounting.settle(everything=True)
-    assert sum(len(step.spans) for step in accounting._past) <= 2 * REMEMBERED
+    assert sum(len(step.rows) for step in accounting._past) <= 2 * REMEMBERED
 
 
 def test_the_course_of_work_is_that_of_regular_steps_of_all_replicas():

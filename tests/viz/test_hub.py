@@ -15,9 +15,9 @@ from workbench import errors
 from workbench.core.run.knob import Knob
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 from workbench.viz import views
+from workbench.viz.batch import Batch
 from workbench.viz.books import Sample, books_of
 from workbench.viz.hub import Hub, Watcher, hub_of
-from workbench.viz.reader import Batch
 from workbench.viz.schema import Answer, Update, plain
 from workbench.viz.trace_view import op_totals
 from workbench.widgets.wire import pack, size
@@ -304,12 +304,12 @@ def test_a_step_is_sampled_with_all_of_its_spans_or_not_at_all(monkeypatch):
     later = spans[3::7]      # spans of one step come in several batches
     early = [one for one in spans if one not in set(later)]
     for batch in (*(early[i : i + 300] for i in range(0, len(early), 300)), later, spans[:40]):
-        for span in sample.of(Batch(batch), "s", True):
-            taken[span.step] = taken.get(span.step, 0) + 1
+        for piece in sample.of(Batch(batch), "s", True):
+            taken[piece.step] = taken.get(piece.step, 0) + len(piece.places)
         for span in batch:
             whole[span.step] = whole.get(span.step, 0) + 1
     assert 10 < len(taken) < 300 and all(whole[step] == count for step, count in taken.items())
-    assert len(sample.of(Batch(spans[:40]), "another run", True)) == 40
+    assert len(sample.of(Batch(spans[:40]), "another run", True)) == 10
 
 
 def test_one_step_in_so_many_stays_so_however_long_a_run_of_many_tasks_goes_on():
@@ -319,7 +319,7 @@ def test_one_step_in_so_many_stays_so_however_long_a_run_of_many_tasks_goes_on()
     for step in range(0, 1200, 2):
         batch = [Span("op", "x", task, "", 0, 0.0, 1.0, number, executable="s_0")
                  for number in (step, step + 1) for task in tasks]
-        taken |= {span.step for span in sample.of(Batch(batch), "s", True)}
+        taken |= {piece.step for piece in sample.of(Batch(batch), "s", True)}
     ordered = sorted(taken)
     assert len(taken) < 300 and max(b - a for a, b in itertools.pairwise(ordered[20:])) < 40 and ordered[-1] > 1150
 

@@ -12,9 +12,10 @@ from tests.viz import fixtures
 from tests.viz.scenarios import MS, Plant, run, task
 from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import Accounting
+from workbench.viz.batch import Batch
 from workbench.viz.books import books_of
 from workbench.viz.hub import Hub, hub_of
-from workbench.viz.reader import Batch, Shared
+from workbench.viz.reader import Shared
 from workbench.viz.step_index import StepIndex
 from workbench.viz.views.timeline import Timeline, TimelineParameters, TimelineView
 from workbench.widgets.wire import pack

@@ -128,14 +128,17 @@ def test_only_so_many_updates_wait_for_an_answer_and_the_next_one_carries_everyt
     front.client.execute(START, reply=True, timeout=PATIENCE)
     front.open()
     training = front.client.execute("train(300)")
-    assert [front.said()[0]["seq"] for _ in range(WINDOW)] == [*range(1, WINDOW + 1)]
+    heard = [front.said()[0]]
+    while sum(bool(update["topics"]) for update in heard) < WINDOW:
+        heard.append(front.said()[0])
+    assert [update["seq"] for update in heard] == [*range(1, len(heard) + 1)]
     with pytest.raises(queue.Empty):
         front.said(timeout=1.0)
     while front.client.get_shell_msg(timeout=PATIENCE)["parent_header"]["msg_id"] != training:      # it has ended
         pass
-    front.say("ack", WINDOW)
+    front.say("ack", len(heard))
     third, _ = front.said()
-    assert third["seq"] == WINDOW + 1
+    assert third["seq"] == len(heard) + 1
     assert front.status["step"] == 299
     assert third["topics"]["series"]["names"] == ["loss", "accuracy"]
     while "steps" not in third["topics"]:      # they are accounted for within a second

@@ -42,12 +42,25 @@ def test_a_page_is_told_at_its_pace_and_at_once_what_it_asked_for_or_that_the_st
     assert told(100.7) and line.said[-1]["status"]["state"] == "failed" and not told(100.8)
 
 
-def test_a_page_that_does_not_answer_is_told_no_more_than_a_few_things():
+def told_without_an_answer(pictures: bool) -> list[Any]:
+    """What a page hears in three times as many seconds as it may have pictures to acknowledge."""
     journal, line = Journal(), Line()
     hub = hub_of(journal)
     peer = Peer(line, hub, Gate(journal), answered=True)
-    for now in range(100, 101 + 2 * WINDOW):
+    peer.watcher.watch({"series": None})
+    for now in range(100, 100 + 3 * WINDOW):
+        if pictures:
+            journal.point("loss", now, 1.0 / now)
         hub.look()
         if peer.ready(float(now)):
             peer.serve(float(now))
-    assert len(line.said) == WINDOW
+    return line.said
+
+
+def test_a_page_that_does_not_answer_is_shown_no_more_than_a_few_pictures():
+    assert len(told_without_an_answer(pictures=True)) == WINDOW
+
+
+def test_that_the_kernel_lives_is_said_without_being_answered():
+    """An answer makes the kernel look busy and idle, which JupyterLab draws."""
+    assert len(told_without_an_answer(pictures=False)) == 3 * WINDOW

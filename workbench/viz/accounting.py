@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.trace import Span, run_of
+from workbench.core.trace import Row, Span, spans_of
+from workbench.viz.batch import Batch, Piece
 from workbench.viz.ledger import Account, Ledger
 from workbench.viz.names import Names
 from workbench.viz.slices import Slices, drain
@@ -64,21 +65,48 @@ class Step:
 class _Open:
     """A step whose spans are coming, or in whose time causes are looked up."""
 
-    __slots__ = ("_told", "count", "end", "executable", "run", "spans", "start", "tasks", "tells")
+    __slots__ = ("_batch", "_tasks", "_told", "count", "end", "executable", "rows", "run", "start")
 
-    def __init__(self) -> None:
-        self.spans: list[Span] = []  # until they have told
+    def __init__(self, run: str) -> None:
+        self.rows: list[Row] = []  # until they have told
         self.count = 0  # of all
-        self.tasks: set[str] = set()
         self.start, self.end = float("inf"), float("-inf")
-        self.run = self.executable = ""
-        self.tells = False  # more than how long it took
+        self.run, self.executable = run, ""
+        self._batch: Batch | None = None
+        self._tasks: set[str] | None = None
         self._told: Told | None = None
+
+    def add(self, piece: Piece, rows: Sequence[Row]) -> None:
+        self.rows += rows
+        self.count += len(rows)
+        self.start, self.end = min(self.start, piece.start), max(self.end, piece.end)
+        self.executable = self.executable or piece.executable
+
+    @property
+    def batch(self) -> Batch:
+        """All of its spans, once no more come, but for the lines of loops, whose time is that of their loops."""
+        if self._batch is None:
+            self._batch = Batch([row for row in self.rows if row[0] != "loop"])
+        return self._batch
+
+    @property
+    def tasks(self) -> set[str]:
+        """Who tells of it."""
+        if self._tasks is None:
+            self._tasks = set(self.batch.texts("task"))
+        return self._tasks
+
+    @property
+    def tells(self) -> bool:
+        """Is more known of it than how long it took, or is that all that there is to know? With several tasks nobody knows
+        who waited."""
+        return len(self.tasks) == 1 or not {"step"}.issuperset(self.batch.texts("kind"))
 
     def told(self, names: Names) -> Told:
         """What its spans say, found when somebody first asks."""
         if self._told is None:
-            self._told, self.spans = tell(self.spans, self.end, names), []
+            self._told = tell(self.batch, self.end, names)
+            self.rows, self._batch = [], None
         return self._told
 
 
@@ -86,7 +114,6 @@ class Accounting:
     """Feed it spans, call `settle`, read `steps`. A span costs constant time; a step is accounted once."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._runs: dict[str, str] = {}  # executable -> its run
         self._tellers: dict[str, Counter[str]] = defaultdict(Counter)  # executable -> how many of its steps each task told of
         self.steps: deque[Step] = deque(maxlen=kept)
         self.count = 0  # steps ever accounted
@@ -98,42 +125,23 @@ class Accounting:
         self._fed = float("-inf")  # when spans came last
         self._before: dict[str, tuple[int, float]] = {}  # run -> number and end of its newest step
 
-    def feed(self, spans: Iterable[Span]) -> bool:
+    def feed(self, spans: Iterable[Row]) -> bool:
         """Take in `spans`; True when one belongs to a step."""
-        seen, opened, of = False, _Open(), ("", -1)
-        for span in spans:
-            executable, step, start, end = span.executable, span.step, span.start, span.end
-            if step < 0 or end < start or span.kind == "loop":
-                continue
-            seen = True
-            if step != of[1] or executable != of[0]:
-                opened, of = self._opened(executable, step), (executable, step)
-            opened.spans.append(span)
-            opened.count += 1
-            opened.tasks.add(span.task)
-            opened.tells |= span.kind != "step"
-            if start < opened.start:
-                opened.start = start
-            if end > opened.end:
-                opened.end = end
-                if end > self._newest:
-                    self._newest = end
-        self._fed = time.perf_counter() if seen else self._fed
+        batch = Batch(list(spans))
+        return self.take(batch, batch.pieces)
+
+    def take(self, batch: Batch, pieces: Sequence[Piece]) -> bool:
+        """Take in these steps of a batch; True when there is one."""
+        for piece in pieces:
+            key = piece.run, piece.step
+            if key not in self._open:
+                self._open[key] = _Open(piece.run)
+            self._open[key].add(piece, batch.rows_of(piece))
+            self._newest = max(self._newest, piece.end)
+        self._fed = time.perf_counter() if pieces else self._fed
         while len(self._open) > PENDING:
             del self._open[next(iter(self._open))]
-        return seen
-
-    def _opened(self, executable: str, step: int) -> _Open:
-        """The step that a span belongs to."""
-        run = self._runs.get(executable)
-        if run is None:
-            run = self._runs[executable] = run_of(executable)
-        opened = self._open.get((run, step))
-        if opened is None:
-            opened = self._open[run, step] = _Open()
-            opened.run = run
-        opened.executable = opened.executable or executable
-        return opened
+        return bool(pieces)
 
     def settle(self, everything: bool = False, accounts: int = 1 << 62, told: float = float("-inf")) -> list[Step]:
         """`settling`, all at once."""
@@ -151,8 +159,7 @@ class Accounting:
         if not ready and not self.count:  # a first answer comes sooner; of what ended last not all have told
             ready = sorted(self._open, key=lambda key: self._open[key].end)[:-1]
         found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
-        # of a step with nothing but its length one task's is its work; with several nobody knows who waited
-        found = [(key, opened) for key, opened in found if (opened.tells or len(opened.tasks) == 1) and self._whole(opened)]
+        found = [(key, opened) for key, opened in found if opened.batch.rows and opened.tells and self._whole(opened)]
         stride = -(-sum(len(opened.tasks) for _, opened in found) // accounts) if found else 1
         chosen = _evenly([opened for _, opened in found], stride)
         self._remember(_near([opened for _, opened in found], chosen))
@@ -173,7 +180,7 @@ class Accounting:
         of a long step, on the other hand, only those tell that found it long."""
         told = self._tellers[opened.executable]
         told.update(["", *opened.tasks])
-        return all(task in opened.tasks for task, count in told.items() if task and 2 * count > told[""])
+        return opened.tasks.issuperset(task for task, count in told.items() if task and 2 * count > told[""])
 
     def _remember(self, steps: Sequence[_Open]) -> None:
         """Keep them where causes are looked up, and forget the oldest."""
@@ -237,13 +244,14 @@ def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:
 def _lone(opened: _Open, names: Names) -> Ledger | None:
     """The account of one task that only works, with nobody to wait for; None of any other step, and of one whose spans were
     read already because it lies in the time of another."""
-    if not opened.spans or len(opened.tasks) > 1:
+    if not opened.rows or len(opened.tasks) > 1:
         return None
-    if any(span.detail in FEEDS or span.turns != 1 or span.kind not in (*_RUNS, "step") for span in opened.spans):
+    spans = spans_of(opened.batch.rows)
+    if any(span.detail in FEEDS or span.turns != 1 or span.kind not in (*_RUNS, "step") for span in spans):
         return None
-    runs = [span for span in opened.spans if span.kind in _RUNS]
+    runs = [span for span in spans if span.kind in _RUNS]
     timed = [span for span in runs if span.kind == "op"]  # then segments only repeat what their operations say
-    work = timed or runs or opened.spans
+    work = timed or runs or spans
     covered, until = 0.0, opened.start
     for span in sorted(work, key=_start):
         if span.end > until:
@@ -251,7 +259,7 @@ def _lone(opened: _Open, names: Names) -> Ledger | None:
             until = span.end
     whole = opened.end - opened.start
     parts = np.array([[covered, 0.0, 0.0, 0.0, whole - covered, whole, len(runs) or len(work)]])
-    return Ledger(names, names.column([opened.spans[0].task]), parts)
+    return Ledger(names, names.column([spans[0].task]), parts)
 
 
 def _start(span: Span) -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 
-import numpy as np
-
-from workbench.core.trace import Journal, Span, TaskRecord, spans_of
+from workbench.core.trace import Journal, TaskRecord
 from workbench.viz.accounting import Accounting, Step
-from workbench.viz.reader import CATCH_UP, Batch, Reader, Shared, per_journal
+from workbench.viz.batch import Batch, Piece
+from workbench.viz.reader import CATCH_UP, Reader, Shared, per_journal
 from workbench.viz.slices import Slices
 from workbench.viz.verdict import UNKNOWN, Summary, complete, judging, regular
 
@@ -39,17 +39,18 @@ class Sample:
         self._froms, self._strides = [0], [1]  # from each of these steps on, one step in so many
         self._usual = 0.0  # spans of steps in a batch
 
-    def of(self, batch: Batch, run: str, sparing: bool) -> list[Span]:
+    def of(self, batch: Batch, run: str, sparing: bool) -> list[Piece]:
         """Those of `batch`; fewer later on where these were many and it may be `sparing`."""
         if run != self._run:
             self._run, self._froms, self._strides = run, [0], [1]
-        step = batch.step
-        stride = np.array(self._strides)[np.maximum(np.searchsorted(self._froms, step, "right") - 1, 0)]
-        chosen = np.flatnonzero((step * _SCATTER >> 16) % stride == 0)
-        inside = step[step >= 0]
-        if sparing and len(inside) and inside.min() >= self._froms[-1]:
-            self._pace(len(inside), int(inside.max()) + 1)
-        return spans_of(batch.rows if len(chosen) == len(step) else map(batch.rows.__getitem__, chosen.tolist()))
+        pieces = batch.pieces
+        chosen = [piece for piece in pieces if (piece.step * _SCATTER >> 16) % self._stride(piece.step) == 0]
+        if sparing and pieces and min(piece.step for piece in pieces) >= self._froms[-1]:
+            self._pace(sum(len(piece.places) for piece in pieces), max(piece.step for piece in pieces) + 1)
+        return chosen
+
+    def _stride(self, step: int) -> int:
+        return self._strides[max(0, bisect_right(self._froms, step) - 1)]
 
     def _pace(self, seen: int, following: int) -> None:
         """As many spans as usually come decide, not those of this batch: a step of many tasks is more than `SAMPLED` alone."""
@@ -95,7 +96,7 @@ class Books:
             return count, [steps[i] for i in range(len(steps) - new, len(steps))]
 
     def _advance(self, batch: Batch, now: float) -> None:
-        self._unsettled |= self._accounting.feed(self._sample.of(batch, self._session(), self._judged is not UNKNOWN))
+        self._unsettled |= self._accounting.take(batch, self._sample.of(batch, self._session(), self._judged is not UNKNOWN))
         if self._work is None and self._unsettled and now >= self._next:
             self._work, self._began = self._working(self._accounting.quiet_since(now)), now
         before, began = self._judged, time.thread_time()

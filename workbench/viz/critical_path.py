@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter, itemgetter
 
-from workbench.core.trace import Span
-from workbench.viz.transfers import pairs
+import numpy as np
+
+from workbench.core.trace import KINDS, Span
+from workbench.viz.batch import Batch
+from workbench.viz.names import Names
 from workbench.viz.units import ms
 
 __all__ = ["Link", "critical_path", "explain", "path_through"]
 
 _SLACK = 2e-6  # seconds by which spans that follow each other may overlap
-_START, _END = map(itemgetter, map(Span._fields.index, ("start", "end")))  # by their places: of all spans
+_KIND = {kind: number for number, kind in enumerate(KINDS)}
+_WAITS = [_KIND[kind] for kind in ("wait", "queue", "recv")]
 _LONGEST = 10_000  # links; a guard against spans that contradict each other
 
 
@@ -34,112 +35,99 @@ class Link:
 
 def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
     """The path through `step` of these spans."""
-    own = [s for s in spans if s.step == step and s.end >= s.start and s.kind not in ("step", "loop")]
-    return path_through(own, pairs(own))
+    return path_through(Batch([s for s in spans if s.step == step and s.end >= s.start and s.kind not in ("step", "loop")]))
 
 
-def path_through(spans: Sequence[Span], moved: Mapping[str, tuple[Span, Span]]) -> list[Link]:
-    """The path through one step with these spans and messages, earliest link first; its links follow each other without
-    holes and end with the step.
+def path_through(batch: Batch) -> list[Link]:
+    """The path through one step with these spans, which have all ended, earliest link first; its links follow each other
+    without holes and end with the step.
 
     Walks back from the span that ended last. A receive leads to its send (Coffman and Graham's longest path, with
     messages as edges across tasks); a wait without a message leads to whatever ended last before it did.
     """
-    leaves = _leaves(spans)
-    if not leaves:
+    past = _Past(batch)
+    if not len(past.leaves):
         return []
-    origin = min(map(_START, leaves))
-    past = _Past(leaves)
+    start, end = batch.start, batch.end
+    origin = float(start[past.leaves].min())
     links: list[Link] = []
-    at: Span | None = max(leaves, key=_END)
-    until = at.end if at is not None else 0.0
+    at: int | None = int(past.leaves[end[past.leaves].argmax()])
+    until = float(end[at])
     while at is not None and len(links) < _LONGEST:
-        begin, before, link = _back(at, until, past, moved)
-        message = at.message if link == "transfer" else ""
-        links.append(Link(link, at.task, at.name, 1e3 * (begin - origin), 1e3 * (until - origin), message))
-        if before is not None and before.end < begin - _SLACK:
-            links.append(Link("gap", at.task, "", 1e3 * (before.end - origin), 1e3 * (begin - origin)))
-        until = begin if before is None else min(before.end, begin)
-        at = before
+        begin, before, link = _back(at, until, past)
+        span = Span(*batch.rows[at])
+        message = span.message if link == "transfer" else ""
+        links.append(Link(link, span.task, span.name, 1e3 * (begin - origin), 1e3 * (until - origin), message))
+        ended = begin if before is None else float(end[before])
+        if ended < begin - _SLACK:
+            links.append(Link("gap", span.task, "", 1e3 * (ended - origin), 1e3 * (begin - origin)))
+        until, at = min(ended, begin), before
     return links[::-1]
 
 
-def _leaves(spans: Sequence[Span]) -> Sequence[Span]:
-    """Spans without the segments whose operations were recorded one by one."""
-    starts: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for span in spans:
-        if span.kind == "op":
-            starts[span.task].append((span.start, span.end))
-    if not starts:
-        return spans
-    for own in starts.values():
-        own.sort()
-    return [s for s in spans if s.kind != "segment" or not _holds(s, starts[s.task])]
-
-
-def _holds(segment: Span, operations: list[tuple[float, float]]) -> bool:
-    """Does one of these operations, by their starts, lie in the segment?"""
-    for start, end in operations[bisect_left(operations, (segment.start - _SLACK, 0.0)):]:
-        if start > segment.end:
-            return False
-        if end <= segment.end + _SLACK:
-            return True
-    return False
-
-
 class _Past:
-    """Spans by their ends: of each task, and of all; sorted when the path first comes by, which passes few of many tasks."""
+    """The spans of a step, by their places, and which of them ended when: of few of many tasks, as the path comes by."""
 
-    def __init__(self, spans: Sequence[Span]) -> None:
-        self._spans = spans
-        self._of: dict[str, list[Span]] = defaultdict(list)
-        for span in spans:
-            self._of[span.task].append(span)
-        self._sorted: dict[str, tuple[list[Span], list[float]]] = {}
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self._task = Names().column(batch.texts("task"))
+        self.leaves = np.arange(len(batch))
+        operations, segments = (np.flatnonzero(batch.kind == _KIND[kind]) for kind in ("op", "segment"))
+        if len(operations):  # without the segments whose operations were recorded one by one
+            self.leaves = np.flatnonzero(~self._hold(operations, segments))
+        self._of: dict[int, np.ndarray] = {}  # a task's, by their ends
 
-    def last(self, task: str, before: float, but: Span) -> Span | None:
-        """The span of `task` that ended last before `before`."""
-        if task not in self._sorted:
-            self._sorted[task] = _by_end(self._of[task])
-        own, ends = self._sorted[task]
-        for at in range(bisect_right(ends, before + _SLACK) - 1, -1, -1):
-            if own[at] is not but and own[at].start < before:
-                return own[at]
+    def _hold(self, operations: np.ndarray, segments: np.ndarray) -> np.ndarray:
+        """Of each span: is it one of these segments, and does one of its task's operations lie in it?"""
+        batch, found = self.batch, np.zeros(len(self.batch), bool)
+        for task in np.unique(self._task[segments]):
+            own, mine = (places[self._task[places] == task] for places in (operations, segments))
+            own = own[np.lexsort((batch.end[own], batch.start[own]))]
+            soonest = np.append(np.minimum.accumulate(batch.end[own][::-1])[::-1], np.inf)  # of those from each one on
+            found[mine] = soonest[np.searchsorted(batch.start[own], batch.start[mine] - _SLACK)] <= batch.end[mine] + _SLACK
+        return found
+
+    def last(self, of: int, before: float, but: int) -> int | None:
+        """The span that ended last before `before`, of the task that the span `of` belongs to."""
+        task = int(self._task[of])
+        if task not in self._of:
+            self._of[task] = self._by_end(self.leaves[self._task[self.leaves] == task])
+        own = self._of[task]
+        for place in own[:np.searchsorted(self.batch.end[own], before + _SLACK, "right")][::-1].tolist():
+            if place != but and self.batch.start[place] < before:
+                return int(place)
         return None
 
     @cached_property
-    def _doing(self) -> tuple[list[Span], list[float]]:
-        return _by_end(span for span in self._spans if span.kind not in ("wait", "queue", "recv"))
+    def _doing(self) -> np.ndarray:
+        return self._by_end(self.leaves[~np.isin(self.batch.kind[self.leaves], _WAITS)])
 
-    def ended_last(self, wait: Span) -> Span | None:
-        """What another task finished last while `wait` waited."""
-        doing, ends = self._doing
-        for at in range(bisect_right(ends, wait.end + _SLACK) - 1, -1, -1):
-            span = doing[at]
-            if span.end <= wait.start:
+    def ended_last(self, wait: int) -> int | None:
+        """What another task finished last while the span `wait` waited."""
+        start, end = self.batch.start[wait], self.batch.end
+        for place in self._doing[:np.searchsorted(end[self._doing], end[wait] + _SLACK, "right")][::-1].tolist():
+            if end[place] <= start:
                 return None
-            if span.task != wait.task:
-                return span
+            if self._task[place] != self._task[wait]:
+                return int(place)
         return None
 
-
-def _by_end(spans: Iterable[Span]) -> tuple[list[Span], list[float]]:
-    """The spans in the order in which they ended, and when."""
-    own = sorted(spans, key=attrgetter("end", "start"))
-    return own, [span.end for span in own]
+    def _by_end(self, places: np.ndarray) -> np.ndarray:
+        return places[np.lexsort((self.batch.start[places], self.batch.end[places]))]
 
 
-def _back(at: Span, until: float, past: _Past, moved: Mapping[str, tuple[Span, Span]]) -> tuple[float, Span | None, str]:
-    """(start of the link that ends in `at`, the span before it, kind of the link)."""
-    send, recv = moved.get(at.message, (None, None))
-    if recv is at and send is not None and send.start > at.start - _SLACK and send.start < until:
-        return send.start, past.last(send.task, send.start, at), "transfer"
-    if at.kind in ("wait", "queue", "recv"):
+def _back(at: int, until: float, past: _Past) -> tuple[float, int | None, str]:
+    """(start of the link that ends in the span `at`, the span before it, kind of the link)."""
+    batch = past.batch
+    start, kind, send = float(batch.start[at]), batch.kind[at], int(batch.senders[at])
+    if send >= 0 and start - _SLACK < (sent := float(batch.start[send])) < until:
+        return sent, past.last(send, sent, at), "transfer"
+    if kind in _WAITS:
         cause = past.ended_last(at)
         if cause is not None:
-            return cause.end, cause, "wait"
-        return at.start, past.last(at.task, at.start, at), "wait"
-    return at.start, past.last(at.task, at.start, at), "transfer" if at.kind == "send" else "work"
+            return float(batch.end[cause]), cause, "wait"
+        return start, past.last(at, start, at), "wait"
+    return start, past.last(at, start, at), "transfer" if kind == _KIND["send"] else "work"
 
 
 def explain(links: Sequence[Link]) -> str:

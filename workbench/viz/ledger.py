@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,6 +86,7 @@ class Ledger:
         self.parts = parts  # [task, part], seconds but for the pieces
         self.links, self.inputs = links, inputs  # a link is that of who sends, too
         self.waits = waits  # whose codes are those of roots
+        self.blamed: Any = None  # what `blame` found of it last
 
     @cached_property
     def accounts(self) -> dict[str, Account]:
@@ -103,8 +104,9 @@ class Ledger:
 
     @cached_property
     def received(self) -> Entries:
-        """Links with the seconds that their receivers saw of them."""
-        return self.links.only(self.tasks[self.links.rows] != self.names.sources(self.links.codes))
+        """Links with the seconds that their receivers saw of them, by their numbers."""
+        came = self.links.only(self.tasks[self.links.rows] != self.names.sources(self.links.codes))
+        return came.only(np.argsort(came.codes, kind="stable"))
 
     @cached_property
     def held_up(self) -> Entries:

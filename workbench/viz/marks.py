@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from workbench.core.trace import KINDS as SPAN_KINDS
+from workbench.core.trace import Row as SpanRow
 from workbench.core.trace import Span
+from workbench.viz.batch import Batch
 from workbench.viz.palette import color_of, device_order, short_device, short_task
 from workbench.viz.stretches import FEEDS
 
-__all__ = ["KINDS", "MOST", "Marks", "Part", "lanes_of", "marks_of", "parts_of", "places_of", "rows_of"]
+__all__ = ["KINDS", "MOST", "WAITING", "Layout", "Marks", "Parts", "joined", "layout", "marks_of", "parts_of", "places_of",
+           "waiting_place"]
 
 KINDS = ("work", "transfer", "input", "wait", "system")
 MOST = 1200  # marks of one picture: beyond, what counts as one pixel gets wider
@@ -22,9 +26,19 @@ TRACKS = ("work", "transfer", "wait", "system")
 _KIND = {"op": 0, "segment": 0, "send": 1, "recv": 1, "wait": 3, "queue": 3}
 _TRACK = (0, 1, 2, 2, 3)  # of a kind; input is waited for
 
+Place = tuple[str, str, str, int, str]  # what decides where a span lies: kind, task, device, thread, detail
 Row = tuple[str, str, str, int]  # task, track, device, thread
-Part = tuple[Row, int, float, float, str]  # a span, or a piece of one, that is one thing: kind, start, end (seconds), name
-Places = Mapping[tuple[Any, ...], tuple[int, Row, Row | None]]
+WAITING = "wait", KINDS.index("wait")  # the kind of a span that waits, and of its marks
+
+
+class Parts(NamedTuple):
+    """Spans, or pieces of them, that are one thing each, a column for each field; seconds."""
+
+    lane: np.ndarray
+    kind: np.ndarray
+    begin: np.ndarray
+    until: np.ndarray
+    name: np.ndarray  # numbers
 
 
 @dataclass(slots=True)
@@ -37,53 +51,69 @@ class Marks:
     until: np.ndarray
     busy: np.ndarray
     count: np.ndarray
-    names: list[str]
+    name: np.ndarray
 
 
-_PLACE, _SAYS = (itemgetter(*map(Span._fields.index, names)) for names in (  # by their places: of all spans
-    ("kind", "task", "device", "thread", "detail"), ("start", "end", "name", "message")))
+@dataclass(slots=True)
+class Layout:
+    """The rows of a picture, and on which of them its spans lie, which have a number for each place."""
+
+    lanes: list[tuple[str, str, str, str]]  # task, track, label, colour
+    numbers: dict[Place, int]
+    task: np.ndarray  # of each number its task's
+    kind: np.ndarray  # of its marks
+    lane: np.ndarray
+    waits: np.ndarray  # the row on which its task waits, -1 where it has none
+    tasks: dict[str, int]
+
+    def column(self, places: Iterable[Place]) -> np.ndarray:
+        """Their numbers."""
+        return np.fromiter(map(self.numbers.__getitem__, places), np.int64)
 
 
-@functools.lru_cache(1 << 14)  # the same ones come in every step
-def _placed(kind: str, task: str, device: str, thread: int, detail: str) -> tuple[int, Row, Row | None]:
-    """What a span is, the row that it lies on, and that where it waits before; tasks wait and transfer on a row each."""
-    number = 2 if detail in FEEDS else _KIND.get(kind, 4)
-    track = TRACKS[_TRACK[number]]
-    row = (task, track, device, thread) if track == "work" else (task, track, "", 0)
-    return number, row, (task, "wait", "", 0) if kind == "recv" else None
+_PLACE = itemgetter(*map(Span._fields.index, ("kind", "task", "device", "thread", "detail")))
 
 
-def parts_of(spans: Sequence[Span], known: Places, moved: Mapping[str, tuple[Span, Span]]) -> list[Part]:
-    """What spans say: a receive waits until its message is sent, as far as that is known, then it transfers."""
-    parts: list[Part] = []
-    for place, (start, end, name, message) in zip(map(_PLACE, spans), map(_SAYS, spans)):
-        kind, row, waiting = known[place]
-        if waiting is not None and message in moved:
-            leaves = min(moved[message][0].start, end)
-            if leaves > start:
-                parts.append((waiting, 3, start, leaves, name))
-                start = leaves
-        parts.append((row, kind, start, end, name))
-    return parts
+def places_of(rows: Iterable[SpanRow]) -> list[Place]:
+    """Where each of these spans lies."""
+    return list(map(_PLACE, rows))
 
 
-def places_of(spans: Iterable[Span]) -> Places:
-    """Where all spans that are alike lie."""
-    return {place: _placed(*place) for place in set(map(_PLACE, spans))}
+def waiting_place(task: str) -> Place:
+    """Where a task waits that no span says to wait."""
+    return WAITING[0], task, "", 0, ""
 
 
-def rows_of(known: Places) -> frozenset[Row]:
-    """The rows of these places; a receive waits and transfers."""
-    _, rows, waiting = zip(*known.values()) if known else ((),) * 3
-    return frozenset(rows).union(waiting) - {None}
-
-
-@functools.lru_cache(16)
-def lanes_of(own: frozenset[Row]) -> tuple[list[tuple[str, str, str, str]], dict[Row, int]]:
-    """(task, track, label, colour) of each row, tasks by name, and the numbers of the rows."""
+@functools.lru_cache(16)  # the same places come in every step
+def layout(places: frozenset[Place]) -> Layout:
+    """The rows for these, tasks by name."""
+    ordered = sorted(places)
+    placed = [_placed(*place) for place in ordered]
+    own = {row for _, row in placed} | {_waiting(place[1]) for place in ordered if place[0] == "recv"}
     tracks = {row[1] for row in own} & {"transfer", "wait"}      # where one task has them all have: rows do not come and go
     rows = sorted(own | {(task, track, "", 0) for task in {row[0] for row in own} for track in tracks},
                   key=lambda row: (device_order(row[0]), TRACKS.index(row[1]), device_order(row[2]), row[3]))
+    at = {row: number for number, row in enumerate(rows)}
+    tasks = {task: number for number, task in enumerate(dict.fromkeys(row[0] for row in rows))}
+    return Layout(_lanes(rows), {place: number for number, place in enumerate(ordered)},
+                  np.array([tasks[place[1]] for place in ordered], np.int64), np.array([kind for kind, _ in placed], np.int64),
+                  np.array([at[row] for _, row in placed], np.int64),
+                  np.array([at.get(_waiting(place[1]), -1) for place in ordered], np.int64), tasks)
+
+
+def _placed(kind: str, task: str, device: str, thread: int, detail: str) -> tuple[int, Row]:
+    """What a span is, and the row that it lies on; tasks wait and transfer on a row each."""
+    number = 2 if detail in FEEDS else _KIND.get(kind, 4)
+    track = TRACKS[_TRACK[number]]
+    return number, (task, track, device, thread) if track == "work" else (task, track, "", 0)
+
+
+def _waiting(task: str) -> Row:
+    return task, "wait", "", 0
+
+
+def _lanes(rows: Iterable[Row]) -> list[tuple[str, str, str, str]]:
+    """(task, track, label, colour) of each row."""
     words = {"transfer": "transfers", "wait": "waiting", "system": "beside steps"}
     threads = {row[:3] for row in rows if row[3]}
     lanes = []
@@ -91,26 +121,51 @@ def lanes_of(own: frozenset[Row]) -> tuple[list[tuple[str, str, str, str]], dict
         place = short_device(device) if device and device != task else short_task(task)
         label = f"{place} thread {thread}" if track == "work" and (task, track, device) in threads else place
         lanes.append((task, track, label if track == "work" else f"{short_task(task)} {words[track]}", color_of(task)))
-    return lanes, {row: number for number, row in enumerate(rows)}
+    return lanes
 
 
-def marks_of(parts: Sequence[Part], place: Mapping[Row, int], rows: range, start: float, end: float, pixels: int) -> Marks:
+def parts_of(batch: Batch, rows: Layout, codes: np.ndarray) -> Parts:
+    """What spans say (`codes`: the numbers of their places): a receive waits until its message is sent, as far as that is
+    known, then it transfers. Names are the places of the spans. Where operations were timed one by one, the segments of
+    their task's step only repeat what they say."""
+    sent = np.flatnonzero(batch.senders >= 0)
+    begin = batch.start.copy()
+    leaves = np.minimum(batch.start[batch.senders[sent]], batch.end[sent])
+    sent, leaves = sent[leaves > begin[sent]], leaves[leaves > begin[sent]]
+    waits = Parts(rows.waits[codes[sent]], np.full(len(sent), WAITING[1]), begin[sent], leaves, sent)
+    begin[sent] = leaves
+    said = Parts(rows.lane[codes], rows.kind[codes], begin, batch.end, np.arange(len(batch)))
+    return joined([waits, Parts(*(column[_once(batch, rows.task[codes])] for column in said))])
+
+
+def _once(batch: Batch, tasks: np.ndarray) -> np.ndarray:
+    operations = batch.kind == SPAN_KINDS.index("op")
+    if not operations.any():
+        return np.ones(len(batch), bool)
+    steps = np.unique(batch.step, return_inverse=True)[1] * (tasks.max() + 1) + tasks
+    return np.asarray((batch.kind != SPAN_KINDS.index("segment")) | ~np.isin(steps, steps[operations]))
+
+
+def joined(several: Iterable[Parts]) -> Parts:
+    return Parts(*map(np.concatenate, zip(*several)))
+
+
+def marks_of(parts: Parts, rows: range, start: float, end: float, pixels: int) -> Marks:
     """The marks of `rows` between two moments; indices count from the first of `rows`.
 
     What is narrower than a pixel is drawn together with its neighbours of the same kind.
     """
-    on, *rest, names = zip(*parts) if parts else ((),) * 5
-    lane, (kind, begin, until) = np.array([place[row] for row in on], np.int64) - rows.start, map(np.array, rest)
+    lane, kind, begin, until, name = parts._replace(lane=parts.lane - rows.start)
     shown = np.flatnonzero((lane >= 0) & (lane < len(rows)) & (begin <= end) & (until >= start))
     if not len(shown):
-        none = np.empty(0)
-        return Marks(none, none, none, none, none, none, [])
-    lane, kind, begin, until = (column[shown] for column in (lane, kind, begin, until))
+        none = np.empty(0, np.int64)
+        return Marks(none, none, none, none, none, none, none)
+    lane, kind, begin, until, name = (column[shown] for column in (lane, kind, begin, until, name))
     width = max(end - start, 1e-9) / pixels
     while True:
         numbers, index = np.unique(_groups(lane, kind, begin, until, start, width), return_inverse=True)
         if len(numbers) <= MOST:
-            return _joined(lane, kind, begin, until, index, [names[i] for i in shown.tolist()])
+            return _marks(lane, kind, begin, until, index, name)
         width *= 2
 
 
@@ -122,8 +177,8 @@ def _groups(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.nda
     return np.where(wide, -1 - np.arange(len(joint)), joint)
 
 
-def _joined(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.ndarray, index: np.ndarray,
-            names: Sequence[str]) -> Marks:
+def _marks(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.ndarray, index: np.ndarray,
+           name: np.ndarray) -> Marks:
     """One mark per number of a group: from its first beginning to its last end, called as its longest part."""
     order = np.lexsort((begin - until, index))
     firsts = order[np.flatnonzero(np.diff(index[order], prepend=-1))]
@@ -135,4 +190,4 @@ def _joined(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.nda
     sorted_ = np.lexsort((busy - (last - first), first, lane[firsts]))
     chosen = firsts[sorted_]
     return Marks(lane[chosen], kind[chosen], first[sorted_], last[sorted_], busy[sorted_],
-                 np.bincount(index, minlength=count)[sorted_], [names[i] for i in chosen.tolist()])
+                 np.bincount(index, minlength=count)[sorted_], name[chosen])

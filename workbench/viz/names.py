@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 __all__ = ["Names", "numbered"]
+
+_MANY = 1 << 31  # more than there are texts
 
 
 @dataclass(slots=True)
@@ -15,7 +18,8 @@ class Names:
 
     texts: list[str] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
-    _sources: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    _links: dict[int, int] = field(default_factory=dict)
+    _derived: dict[Callable[[str], str], np.ndarray] = field(default_factory=dict)
 
     def number(self, text: str) -> int:
         if text not in self.numbers:
@@ -30,12 +34,29 @@ class Names:
                 self.number(text)
         return np.fromiter(map(self.numbers.__getitem__, texts), np.int64, len(texts))
 
+    def links(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The links "source|target" between these; each text is made once."""
+        pairs = (sources * _MANY + targets).tolist()
+        for pair in set(pairs) - self._links.keys():
+            self._links[pair] = self.number("|".join(map(self.texts.__getitem__, divmod(pair, _MANY))))
+        return np.fromiter(map(self._links.__getitem__, pairs), np.int64, len(pairs))
+
+    def derived(self, of: Callable[[str], str], numbers: np.ndarray) -> np.ndarray:
+        """The numbers of what `of` makes of these texts; each text is taken apart once."""
+        known = self._derived.get(of, np.empty(0, np.int64))
+        if len(known) < len(self.texts):
+            known = self._derived[of] = np.append(known, np.full(len(self.texts) - len(known), -1))
+        for number in set(numbers[known[numbers] < 0].tolist()):
+            known[number] = self.number(of(self.texts[number]))
+        return np.asarray(known[numbers])
+
     def sources(self, links: np.ndarray) -> np.ndarray:
-        """The tasks that links lead from, "source|target"; each text is taken apart once."""
-        while len(self._sources) < len(self.texts):
-            new = [self.number(text.partition("|")[0]) for text in self.texts[len(self._sources):]]
-            self._sources = np.append(self._sources, new)
-        return self._sources[links]
+        """The tasks that links lead from, "source|target"."""
+        return self.derived(_source, links)
+
+
+def _source(link: str) -> str:
+    return link.partition("|")[0]
 
 
 def numbered(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

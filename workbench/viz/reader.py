@@ -4,63 +4,17 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from functools import cached_property
-from operator import itemgetter
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
+from workbench.core.trace import Journal, Row
+from workbench.viz.batch import Batch
 
-from workbench.core.trace import Journal, Row, Span, spans_of
-
-__all__ = ["CATCH_UP", "Batch", "Reader", "Shared", "per_journal"]
+__all__ = ["CATCH_UP", "Reader", "Shared", "per_journal"]
 
 CATCH_UP = 20_000  # spans that are read back when somebody begins to watch
-_FIELD = {name: number for number, name in enumerate(Span._fields)}
 Since = Callable[[int], tuple[int, int, list[Any]]]
 T = TypeVar("T")
-
-
-class Batch:
-    """Spans that came together, as rows, and their columns, each made once for all who read them: numbers as arrays, texts
-    as lists."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def texts(self, name: str) -> list[str]:
-        return list(map(itemgetter(_FIELD[name]), self.rows))
-
-    def numbers(self, name: str, dtype: type) -> np.ndarray:
-        return np.fromiter(map(itemgetter(_FIELD[name]), self.rows), dtype, len(self.rows))
-
-    @cached_property
-    def operations(self) -> list[Span]:
-        return spans_of([row for row in self.rows if row[0] == "op"])
-
-    @cached_property
-    def step(self) -> np.ndarray:
-        return self.numbers("step", np.int64)
-
-    @cached_property
-    def start(self) -> np.ndarray:
-        return self.numbers("start", np.float64)
-
-    @cached_property
-    def end(self) -> np.ndarray:
-        return self.numbers("end", np.float64)
-
-    @cached_property
-    def executables(self) -> set[str]:
-        """The different ones: mostly one."""
-        return set(map(itemgetter(_FIELD["executable"]), self.rows))
-
-    @cached_property
-    def executable(self) -> list[str]:
-        return self.texts("executable")
 
 
 class Shared:

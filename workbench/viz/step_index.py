@@ -6,15 +6,9 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from workbench.core.trace import run_of
-from workbench.viz.reader import Batch
+from workbench.viz.batch import Batch
 
 __all__ = ["Recorded", "StepIndex"]
-
-PIECES = 64  # stretches of spans of one step from which it is worth sorting them
-_STEPS = 1 << 40  # more than any run has
 
 
 @dataclass(slots=True)
@@ -31,48 +25,20 @@ class Recorded:
 
 
 class StepIndex:
-    """The newest steps, at most `kept`; a batch of spans costs a few passes over its columns."""
+    """The newest steps, at most `kept`; a batch of spans costs what its pieces do."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
         self._steps: OrderedDict[tuple[str, int], Recorded] = OrderedDict()
-        self._codes: dict[str, int] = {}  # executable -> number of its run
-        self._runs: list[str] = []
         self._newest: dict[str, int] = {}  # number of each run's newest step
 
     def take(self, batch: Batch, first: int, now: float) -> None:
         """Take in spans, numbered from `first` on, that came at `now`."""
-        named = batch.executables
-        for executable in named - self._codes.keys():
-            self._learn(executable)
-        codes, count = self._codes, len(batch)
-        runs = (np.fromiter(map(codes.__getitem__, batch.executable), np.int64, count) if len(named) > 1
-                else np.full(count, [codes[one] for one in named]))
-        good = (batch.step >= 0) & (batch.end >= batch.start)
-        keys, within = runs * _STEPS + batch.step, np.arange(count)
-        if not good.all():
-            keys, within = keys[good], within[good]
-        if not len(within):
-            return
-        sorted_, placed = keys, within
-        begins = np.flatnonzero(np.diff(keys, prepend=-1))  # stretches of one step each; a step may have several
-        if len(begins) > PIECES:
-            order = np.argsort(keys, kind="stable")
-            sorted_, placed = keys[order], within[order]
-            begins = np.flatnonzero(np.diff(sorted_, prepend=-1))
-        earliest = np.minimum.reduceat(batch.start[placed], begins).tolist()
-        latest = np.maximum.reduceat(batch.end[placed], begins).tolist()
-        lasts = placed[np.append(begins[1:], len(placed)) - 1].tolist()
-        for key, i, j, start, end in zip(sorted_[begins].tolist(), placed[begins].tolist(), lasts, earliest, latest):
-            self._note(self._runs[key // _STEPS], key % _STEPS, first + i, first + j, start, end, now)
+        for piece in batch.pieces:
+            begin, last = first + int(piece.places[0]), first + int(piece.places[-1])
+            self._note(piece.run, piece.step, begin, last, piece.start, piece.end, now)
         while len(self._steps) > self._kept:
             self._steps.popitem(last=False)
-
-    def _learn(self, executable: str) -> None:
-        run = run_of(executable)
-        if run not in self._runs:
-            self._runs.append(run)
-        self._codes[executable] = self._runs.index(run)
 
     def _note(self, run: str, number: int, first: int, last: int, start: float, end: float, now: float) -> None:
         known = self._steps.get((run, number))

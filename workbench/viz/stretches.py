@@ -10,16 +10,18 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.names import split_key, task_of
-from workbench.core.trace import Span
+from workbench.core.trace import KINDS, Span, spans_of
+from workbench.viz.batch import Batch
 from workbench.viz.names import Names, numbered
-from workbench.viz.reader import Batch
 
 __all__ = ["FEEDS", "INPUT", "TRANSFER", "WAIT", "WORK", "Stretches", "Told", "tell"]
 
 WORK, TRANSFER, INPUT, WAIT = range(4)  # what counts where spans overlap, the first of them
 FEEDS = frozenset(("queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "iterator_next", "reader_read"))
 _OP, _SEGMENT, _SEND, _RECV, _QUEUE, _WAIT, _OTHER = range(7)
+_NAME, _MESSAGE = map(Span._fields.index, ("name", "message"))
 _KINDS = {"op": _OP, "segment": _SEGMENT, "send": _SEND, "recv": _RECV, "queue": _QUEUE, "wait": _WAIT}
+_OF_KIND = np.array([_KINDS.get(kind, _OTHER) for kind in (*KINDS, "")])
 
 
 class Stretches(NamedTuple):
@@ -48,14 +50,15 @@ class Told(NamedTuple):
     scattered: np.ndarray  # seconds of turns of loops that were summed up, not recorded one by one
 
 
-def tell(spans: list[Span], until: float, names: Names) -> Told:
+def tell(batch: Batch, until: float, names: Names) -> Told:
     """What the spans of a step say that ends at `until`; who is done before waits for whoever works last."""
-    teller = _Teller(spans, names)
+    teller = _Teller(batch, names)
     own = Stretches(*(np.concatenate(column) for column in zip(*teller.said(until))))
     if len(teller.tasks) == 1 and not len(own.task):
-        own = teller.works(np.arange(len(spans)))
+        own = teller.works(np.arange(len(batch)))
     segments = np.flatnonzero((teller.kind == _SEGMENT) & (teller.turns > 1))
-    scattered = np.bincount(teller.rows[segments], [spans[i].seconds for i in segments.tolist()], len(teller.tasks))
+    turned = [span.seconds for span in spans_of(map(batch.rows.__getitem__, segments.tolist()))]
+    scattered = np.bincount(teller.rows[segments], turned, len(teller.tasks))
     pieces = np.bincount(teller.rows[teller.kind <= _SEGMENT], minlength=len(teller.tasks))
     return Told(own, teller.tasks, pieces, scattered)
 
@@ -63,19 +66,17 @@ def tell(spans: list[Span], until: float, names: Names) -> Told:
 class _Teller:
     """The spans of a step as columns."""
 
-    def __init__(self, spans: list[Span], names: Names) -> None:
-        batch = Batch(spans)
-        self._names, self._spans = names, spans
+    def __init__(self, batch: Batch, names: Names) -> None:
+        self._names, self._count, self._batch = names, len(batch), batch
         self._start, self._end = batch.start, batch.end
         self._task, self._details = names.column(batch.texts("task")), batch.texts("detail")
-        self._messages, self._linked = batch.texts("message"), dict[str, int]()
         self.tasks, self.rows = numbered(self._task)
-        self.kind = np.fromiter(map(_KINDS.get, batch.texts("kind"), repeat(_OTHER)), np.int64, len(spans))
+        self.kind = _OF_KIND[batch.kind]
         self.turns = batch.numbers("turns", np.int64)
 
     def said(self, until: float) -> list[Stretches]:
-        feeds = (np.zeros(len(self._spans), bool) if FEEDS.isdisjoint(self._details)
-                 else np.fromiter(map(FEEDS.__contains__, self._details), bool, len(self._spans)))
+        feeds = (np.zeros(self._count, bool) if FEEDS.isdisjoint(self._details)
+                 else np.fromiter(map(FEEDS.__contains__, self._details), bool, self._count))
         timed = np.bincount(self.rows[self.kind == _OP], minlength=len(self.tasks)) > 0
         # of timed tasks the segments only repeat what their operations say
         runs = (self.kind == _OP) | ((self.kind == _SEGMENT) & (self.turns == 1) & ~timed[self.rows])
@@ -96,21 +97,21 @@ class _Teller:
         return Stretches(self._task[at], self._start[at], self._end[at], np.full(len(at), kind), other)
 
     def _named(self, at: np.ndarray, kind: int) -> Stretches:
-        return self._stretches(at, kind, self._names.column([self._spans[i].name for i in at.tolist()]))
+        return self._stretches(at, kind, self._names.column([self._batch.rows[i][_NAME] for i in at.tolist()]))
 
     def _moved(self) -> list[Stretches]:
         """A receive waits until its message is sent, from then on it transfers; a sender transfers."""
         sends, receives = np.flatnonzero(self.kind == _SEND), np.flatnonzero(self.kind == _RECV)
-        posted, messages = ([self._messages[i] for i in at.tolist()] for at in (sends, receives))
-        sent = dict(zip(posted, self._start[sends].tolist()))
-        sent.pop("", None)
-        known = np.fromiter(map(sent.get, messages, repeat(np.inf)), float, len(messages))
+        texts = self._batch.texts("message")
+        froms, intos = (np.fromiter(map(there.get, [texts[at] for at in here.tolist()], repeat(-1)), np.int64, len(here))
+                        for here, there in ((receives, self._batch.left), (sends, self._batch.came)))
+        known = np.where(froms >= 0, self._start[froms], np.inf)
         leaves = np.minimum(np.maximum(known, self._start[receives]), self._end[receives])
-        links = self._links(receives, messages)
-        came = self._stretches(receives, TRANSFER, links)._replace(start=leaves)
+        links = self._links(froms, receives, receives)
+        moved = self._stretches(receives, TRANSFER, links)._replace(start=leaves)
         waits = self._stretches(receives, WAIT, self._names.sources(links))
         waits = waits._replace(end=leaves).only(leaves > waits.start)
-        return [waits, self._stretches(sends, TRANSFER, self._links(sends, posted)), came]
+        return [waits, self._stretches(sends, TRANSFER, self._links(sends, intos, sends)), moved]
 
     def _waited(self, at: np.ndarray, final: int) -> Stretches:
         whom = [detail if (detail := self._details[i]).startswith("/job:") else self._names.texts[final] for i in at.tolist()]
@@ -130,16 +131,14 @@ class _Teller:
         count = int(early.sum())
         return Stretches(self.tasks[early], last[early], np.full(count, until), np.full(count, WAIT), np.full(count, final))
 
-    def _links(self, at: np.ndarray, messages: list[str]) -> np.ndarray:
-        """"source task|target task" of each message, that of its own task of one that names none."""
-        for message in messages:
-            if message not in self._linked:  # both ends have the same
-                link = _ends(message.partition("|")[2])
-                self._linked[message] = self._names.number(link) if link else -1
-        links = np.fromiter(map(self._linked.__getitem__, messages), np.int64, len(messages))
-        for place in np.flatnonzero(links < 0).tolist():
-            task = self._names.texts[self._task[at[place]]]
-            links[place] = self._names.number(f"{task}|{task}")
+    def _links(self, sources: np.ndarray, targets: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """"source task|target task" of each message, as far as both its ends (-1: not known) have told: else as its text says,
+        or that of its own task (`at`) where it names none."""
+        links, known = np.empty(len(at), np.int64), (sources >= 0) & (targets >= 0)
+        links[known] = self._names.links(self._task[sources[known]], self._task[targets[known]])
+        for place in np.flatnonzero(~known).tolist():
+            row, own = self._batch.rows[at[place]], self._names.texts[self._task[at[place]]]
+            links[place] = self._names.number(_ends(row[_MESSAGE].partition("|")[2]) or f"{own}|{own}")
         return links
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workbench.core.trace import Span
+from workbench.viz.batch import Batch
 
 __all__ = ["covered", "pairs"]
 
@@ -14,16 +15,9 @@ def pairs(spans: Iterable[Span]) -> dict[str, tuple[Span, Span]]:
 
     A message seen more than once at one end (posted and delivered) counts from its first send to its last recv.
     """
-    sends: dict[str, Span] = {}
-    recvs: dict[str, Span] = {}
-    for span in spans:
-        kind, message = span.kind, span.message
-        if message and span.end >= span.start:
-            if kind == "send" and (message not in sends or span.start < sends[message].start):
-                sends[message] = span
-            elif kind == "recv" and (message not in recvs or span.end > recvs[message].end):
-                recvs[message] = span
-    return {message: (send, recvs[message]) for message, send in sends.items() if message in recvs}
+    spans = list(spans)
+    batch = Batch(spans)
+    return {message: (spans[at], spans[batch.came[message]]) for message, at in batch.left.items() if message in batch.came}
 
 
 def covered(intervals: Iterable[tuple[float, float]]) -> float:

@@ -11,18 +11,17 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
 from workbench.core.trace import StatusRecord
 from workbench.viz.accounting import Accounting, Step
+from workbench.viz.blame import LEADS, middles
 from workbench.viz.ledger import PARTS, Root
-from workbench.viz.names import Names
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.slices import Slices, drain
 from workbench.viz.units import ms
-from workbench.viz.window import Window, middles, middles_of_others, typical, typicals
+from workbench.viz.window import Window, middles_of_others, typical, typicals
 
 __all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "judge", "judging", "regular"]
 
@@ -32,7 +31,6 @@ NOTICEABLE = 0.05  # part of a step from which something is worth a word
 WINDOW = 40  # newest steps that count, fewer where there are many tasks:
 LOOKED_AT = 2500  # accounts that one verdict reads, at least 8 steps of each task
 SLICE = 32  # rows between two pauses
-BLOCK = 8  # servers between two pauses
 
 
 @dataclass(slots=True)
@@ -180,11 +178,12 @@ def _blamed(window: Window) -> Slices[list[_Found]]:
     workers = window.workers
     if len(workers) < 2:
         return found
-    for kind, part, name in (("work", "work", "worker"), ("still", "uncovered", "still")):
+    for number, (name, (_, part)) in enumerate(zip(("worker", "still"), LEADS)):
         own = window.middle[window.working, PARTS.index(part)]
-        usual, (first, leads) = middles_of_others(own), window.leads(kind, part)
-        for worker in sorted(set(first.tolist())):
-            charged = np.where(first == worker, leads, 0.0).tolist()  # nothing for the steps in which another one was last
+        usual, firsts = middles_of_others(own), [each.first[number] for each in window.blames]
+        for first in sorted(set(firsts) - {-1}):
+            charged = [each.lead[number] if each.first[number] == first else 0.0 for each in window.blames]
+            worker = workers.index(window.names.texts[first])
             found.append(_Found(name, workers[worker], typical(charged), float(own[worker]), float(usual[worker])))
         yield
     return found
@@ -193,10 +192,9 @@ def _blamed(window: Window) -> Slices[list[_Found]]:
 def _links(window: Window) -> list[_Found]:
     """The link that costs most of those that take longer than the ones between the same jobs do."""
     links, taken = window.side_by_side([step.received for step in window.steps])
-    texts, numbers = [window.names.texts[link] for link in links.tolist()], Names()
-    jobs = numbers.column([_jobs(link) for link in texts])
+    jobs = window.names.derived(_jobs, links)
     own, medians, usual = typicals(taken), middles(taken), np.full(len(links), np.nan)
-    for number in range(len(numbers.texts)):
+    for number in np.unique(jobs):
         group = np.flatnonzero(jobs == number)
         if len(group) > 1:
             usual[group] = np.sort(medians[group])[(len(group) - 1) // 2]
@@ -206,10 +204,9 @@ def _links(window: Window) -> list[_Found]:
     if np.isnan(seconds).all():
         return []
     worst = int(np.nanargmax(seconds))
-    return [_Found("link", texts[worst], float(seconds[worst]), float(own[worst]), float(usual[worst]))]
+    return [_Found("link", window.names.texts[links[worst]], float(seconds[worst]), float(own[worst]), float(usual[worst]))]
 
 
-@lru_cache(1 << 14)
 def _jobs(link: str) -> str:
     return "|".join(device_order(end)[0] for end in link.split("|"))
 
@@ -218,22 +215,17 @@ def _jobs(link: str) -> str:
 
 def _servers(window: Window) -> Slices[list[_Found]]:
     """Tasks that serve: what workers wait for their work, as far as another one could have done it."""
-    workers = set(window.workers)
-    servers = [task for task in window.tasks if task not in workers]
-    if not workers or not servers:
+    servers = window.servers
+    if not window.workers or not servers:
         return []
-    places = np.array([window.place[server] for server in servers])
-    work = np.nan_to_num(window.part("work")[:, places])
+    work = np.nan_to_num(window.part("work")[:, [window.place[server] for server in servers]])
     others = work.mean(1) if len(servers) > 1 else 0.5 * work[:, 0]
     own, spared = typicals(work), typicals(np.maximum(0.0, work - others[:, None]))
     shares = np.divide(spared, own, out=np.zeros(len(own)), where=own > 0)
-    found = []
-    for first in range(0, len(servers), BLOCK):
-        half = typicals(middles(window.waited(places[first:first + BLOCK], "work")))  # of the workers
-        for at, seconds in enumerate((half * shares[first:first + BLOCK]).tolist(), first):
-            found.append(_Found("server", servers[at], seconds, float(own[at]), 0.0))
-        yield
-    return found
+    yield
+    half = typicals(np.array([each.served for each in window.blames]))
+    return [_Found("server", server, seconds, mine, 0.0) for server, seconds, mine in zip(
+        servers, (half * shares).tolist(), own.tolist())]
 
 
 def _input(steps: Sequence[Step]) -> list[_Found]:

@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from workbench.viz.ledger import PARTS, ROOTS, Entries, Ledger, Root, root_of
+from workbench.viz.blame import Blame, blame, middles
+from workbench.viz.ledger import PARTS, Entries, Ledger, Root, root_of
 from workbench.viz.names import numbered
 from workbench.viz.palette import device_order
 
-__all__ = ["Window", "middles", "middles_of_others", "typical", "typicals"]
+__all__ = ["Window", "middles_of_others", "typical", "typicals"]
 
 _COLUMN = {name: number for number, name in enumerate(PARTS)}
 BLOCK = 1 << 20  # sums that are looked through at once
@@ -42,16 +43,6 @@ def typicals(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.take_along_axis(sums, kept[None] - 1, 0)[0] / kept)
 
 
-def middles(values: np.ndarray) -> np.ndarray:
-    """The median of each column of [step, …]; nothing (NaN) does not count."""
-    ordered = np.sort(values, 0)  # what is missing comes last
-    if not np.isnan(ordered[-1]).any():
-        return np.asarray((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
-    count = (~np.isnan(ordered)).sum(0)
-    low, high = (np.take_along_axis(ordered, half[None], 0)[0] for half in (np.maximum(count - 1, 0) // 2, count // 2))
-    return np.asarray(np.where(count > 0, (low + high) / 2, 0.0))
-
-
 def middles_of_others(values: np.ndarray) -> np.ndarray:
     """Of each of two or more values the median of all others."""
     ordered, others = np.sort(values), len(values) - 1
@@ -68,7 +59,7 @@ class Window:
         texts = self.names.texts
         numbers = np.flatnonzero(np.bincount(np.concatenate([step.tasks for step in steps]))).tolist()
         numbers.sort(key=lambda number: device_order(texts[number]))
-        self._numbers = np.array(numbers)  # of the tasks
+        self._numbers = numbers  # of the tasks
         self.tasks = [texts[number] for number in numbers]
         self.place = {task: at for at, task in enumerate(self.tasks)}
         at = np.full(len(texts), -1)
@@ -135,51 +126,28 @@ class Window:
         return found
 
     def side_by_side(self, steps: Sequence[Entries]) -> tuple[np.ndarray, np.ndarray]:
-        """All codes of these entries of each step, and [step, code] of their seconds; nothing (NaN) where a step has none."""
+        """All codes of these entries of each step, where each comes once, ascending, and [step, code] of their seconds;
+        nothing (NaN) where a step has none."""
+        if all(np.array_equal(step.codes, steps[0].codes) for step in steps):  # as they mostly are
+            return steps[0].codes, np.array([step.seconds for step in steps])
         codes, at = numbered(np.concatenate([step.codes for step in steps]))
         values = np.full((len(steps), len(codes)), np.nan)
         values[np.repeat(np.arange(len(steps)), [len(step.codes) for step in steps]), at] = np.concatenate(
             [step.seconds for step in steps])
         return codes, values
 
-    def waited(self, tasks: np.ndarray, kind: str) -> np.ndarray:
-        """[worker, step, task]: how long each waited for each of `tasks` (places); nothing (NaN) where it took no part."""
-        steps, owners, waits = self._waits
-        place = np.full(len(ROOTS) * len(self.names.texts), -1)
-        place[len(ROOTS) * self._numbers[tasks] + ROOTS.index(kind)] = np.arange(len(tasks))
-        at = place[waits.codes]
-        of = np.flatnonzero((at >= 0) & self._works[owners])
-        seconds = np.repeat(np.where(self.present, 0.0, np.nan).T[:, :, None], len(tasks), 2)
-        seconds[owners[of], steps[of], at[of]] = waits.seconds[of]
-        return seconds[self.working]
-
-    def leads(self, kind: str, part: str) -> tuple[np.ndarray, np.ndarray]:
-        """(the number of the worker with most of `part` in each step, how much more than the second, as far as somebody
-        waited for it: seconds)."""
-        own = np.nan_to_num(self.part(part)[:, self.working], nan=-1.0)
-        steps, last = np.arange(len(own)), own.shape[1] - 1
-        first = last - own[:, ::-1].argmax(1)  # of equal ones the last
-        most = own[steps, first].copy()
-        own[steps, first] = -1.0
-        second = own.max(1)
-        ahead = np.where(second >= 0, most - second, 0.0)
-        return first, np.maximum(0.0, np.minimum(ahead, self._longest_wait(self.working[first], kind)))
-
-    def _longest_wait(self, tasks: np.ndarray, kind: str) -> np.ndarray:
-        """[step]: the longest that a worker waited for the task that `tasks` names for the step."""
-        steps, owners, waits = self._waits
-        roots = len(ROOTS) * self._numbers[tasks] + ROOTS.index(kind)
-        of = np.flatnonzero((waits.codes == roots[steps]) & self._works[owners])
-        longest = np.zeros(len(self.steps))
-        np.maximum.at(longest, steps[of], waits.seconds[of])
-        return longest
+    @cached_property
+    def servers(self) -> list[str]:
+        """All others: who serves them."""
+        workers = set(self.workers)
+        return [task for task in self.tasks if task not in workers]
 
     @cached_property
-    def _works(self) -> np.ndarray:
-        """[task]: is it a worker?"""
-        works = np.zeros(len(self.tasks), bool)
-        works[self.working] = True
-        return works
+    def blames(self) -> list[Blame]:
+        """What each step says of its workers and servers."""
+        numbers = [np.array([self._numbers[self.place[task]] for task in tasks], np.int64)
+                   for tasks in (self.workers, self.servers)]
+        return [blame(step, *numbers) for step in self.steps]
 
     @cached_property
     def _waits(self) -> tuple[np.ndarray, np.ndarray, Entries]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -16,10 +17,10 @@ from workbench.widgets.wire import pack, size
 
 __all__ = ["SILENT", "WINDOW", "Carrier", "Peer"]
 
-WINDOW = 6  # unacknowledged updates per peer, at most; a page acknowledges four together (`labextension/src/talk.ts`), for each
+WINDOW = 6  # unacknowledged pictures per peer, at most; a page acknowledges four together (`labextension/src/talk.ts`), for each
 # time makes the kernel look busy and idle, which JupyterLab draws
 PACE = 0.5  # seconds between two updates of a page that asked for nothing: each message costs it more than what it draws
-SILENT = 5.0  # seconds without an expected acknowledgement after which a peer counts as gone; a page may take half of them
+SILENT = 20.0  # seconds without an expected acknowledgement after which a peer counts as gone; a page may take half of them
 
 
 class Carrier(Protocol):
@@ -29,7 +30,7 @@ class Carrier(Protocol):
 
 
 class Peer:
-    """A page never has more than `WINDOW` unacknowledged updates, so a slow one sees fewer, the newest."""
+    """A page never has more than `WINDOW` updates with pictures to acknowledge, so a slow one sees fewer, the newest."""
 
     def __init__(self, carrier: Carrier, hub: Hub, gate: Gate, answered: bool) -> None:
         self._carrier, self._hub, self._gate = carrier, hub, gate
@@ -37,6 +38,7 @@ class Peer:
         self._weighed: tuple[Any, Any, list[bytes]] = (None, None, [])  # the topics of an update, and what they are packed
         self.answered = answered  # False: announced by us, nobody has answered yet
         self._sequence = self._acknowledged = 0
+        self._pictures: deque[int] = deque()  # unacknowledged updates that bring some
         self._since = time.monotonic()
         self._asked = True  # for something since it was told last
         self._told, self._state = 0.0, ""  # when that was, and of which state
@@ -44,7 +46,7 @@ class Peer:
     def ready(self, now: float) -> bool:
         """Is it to be told what is new: at its pace, what it asked for and another state at once?"""
         urgent = self._asked or self._hub.said["state"] != self._state
-        return self.answered and self._sequence - self._acknowledged < WINDOW and (urgent or now - self._told >= PACE)
+        return self.answered and len(self._pictures) < WINDOW and (urgent or now - self._told >= PACE)
 
     def lost(self, now: float) -> bool:
         """True when an answer is overdue: the page was closed or reloaded."""
@@ -97,9 +99,13 @@ class Peer:
         if self._sequence == self._acknowledged:
             self._since = time.monotonic()  # the clock of "overdue" starts with the first open update
         self._sequence = update.seq
+        if update.topics:
+            self._pictures.append(update.seq)
         self._send(self._packed(update))
 
     def _acknowledge(self, sequence: int) -> None:
         self.answered = True
         self._acknowledged = max(self._acknowledged, sequence)
+        while self._pictures and self._pictures[0] <= sequence:
+            self._pictures.popleft()
         self._since = time.monotonic()

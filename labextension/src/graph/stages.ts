@@ -1,5 +1,6 @@
 /** How the graph came to be: which stage of it is drawn, before or after its rewrite, and what the rewrite did. */
 import type { GraphState } from '../contract';
+import { put, say } from '../kit/keep';
 import { count } from '../kit/text';
 import { button } from '../kit/section';
 
@@ -32,13 +33,13 @@ export class Stages {
       this.choice.dataset.shown = texts.join('\n');
       this.choice.replaceChildren(...texts.map((text, i) => option(text, String(i - 1))));
     }
-    this.choice.hidden = stages.length < 2;
+    put(this.choice, { hidden: stages.length < 2 });
     if (document.activeElement !== this.choice || !graph) {
-      this.choice.value = String(shown);
+      put(this.choice, { value: String(shown) });
     }
     this._at = shown;
-    this.node.hidden = shown < 0;
-    this._side.hidden = shown < 1;
+    put(this.node, { hidden: shown < 0 });
+    put(this._side, { hidden: shown < 1 });
     const words = graph?.rewrite ?? '';
     if (this._sentence.textContent !== words) {
       this._sentence.textContent = words;
@@ -49,7 +50,7 @@ export class Stages {
 
   private _turn(before: boolean): void {
     this._before = before;
-    this._side.textContent = before ? 'Show after' : 'Show before';
+    say(this._side, before ? 'Show after' : 'Show before');
   }
 
   private _at = -1;

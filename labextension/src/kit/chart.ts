@@ -3,6 +3,7 @@ import uPlot from 'uplot';
 
 import type { Cut } from '../contract';
 import { themeOf } from './colour';
+import { mark } from './keep';
 import { bounds, CutAxis, FAINT, type Line, mapped, nearest, type Stroke, strokesOf } from './lines';
 import { format, labels } from './text';
 import { ticks } from './ticks';
@@ -17,6 +18,8 @@ export interface ChartOptions {
   height: number;
 }
 
+/** Pixels at the right, at least. */
+const MARGIN = 12;
 const SAID = { step: 'step', seconds: 's since the recording began' };
 
 export class Chart {
@@ -39,7 +42,7 @@ export class Chart {
 
   /** Show these lines; `faint` ones lie behind them and are not read off. */
   set(lines: Line[], summary: string, cuts: Cut[] = [], faint: Line[] = []): void {
-    this.node.setAttribute('aria-label', `${this._options.label}. ${summary}`);
+    mark(this.node, 'aria-label', `${this._options.label}. ${summary}`);
     [this._lines, this._cuts] = [lines, cuts];
     this._strokes = [
       ...faint.map(line => ({ ...line, color: line.color + FAINT, width: 1, quiet: true })),
@@ -129,7 +132,7 @@ export class Chart {
       width,
       height,
       legend: { show: false },
-      padding: [8, 12, 0, 0],
+      padding: [8, plot => roomFor(labels(this._marks(plot.width)), text => widthOf(plot.ctx, font, text)), 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
       scales: {
         x: { time: false, range: (_, low, high) => [low, high > low ? high : low + 1] },
@@ -279,6 +282,19 @@ function named(values: (number | null)[], unit: string, log: boolean): string[] 
   const some = kept.length > 1 ? kept : shown;
   const texts = new Map(labels(some).map((text, i) => [some[i], i === some.length - 1 ? `${text} ${unit}`.trim() : text]));
   return values.map(value => (value === null ? '' : (texts.get(value) ?? '')));
+}
+
+/** Pixels at the right of a chart that half of its last label needs, wherever in the chart it stands. */
+export function roomFor(texts: string[], measure: (text: string) => number): number {
+  return Math.max(MARGIN, Math.ceil(measure(texts[texts.length - 1] ?? '') / 2) + 1);
+}
+
+function widthOf(pen: CanvasRenderingContext2D, font: string, text: string): number {
+  pen.save();
+  pen.font = font;
+  const { width } = pen.measureText(text);
+  pen.restore();
+  return width;
 }
 
 function triangle(pen: CanvasRenderingContext2D, x: number, y: number, ratio: number): void {

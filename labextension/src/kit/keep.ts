@@ -7,6 +7,22 @@ export function say(node: HTMLElement, text: string): void {
   }
 }
 
+/** `node` is so; nothing happens where it is already: what is set anew is styled and painted anew. */
+export function put<T extends HTMLElement>(node: T, properties: Partial<T>): void {
+  for (const name of Object.keys(properties) as (keyof T)[]) {
+    if (node[name] !== properties[name]) {
+      node[name] = properties[name]!;
+    }
+  }
+}
+
+/** What readers of screens and styles go by, in the same way. */
+export function mark(node: HTMLElement, name: string, value: string): void {
+  if (node.getAttribute(name) !== value) {
+    node.setAttribute(name, value);
+  }
+}
+
 /** The same ones in the same order. */
 export function alike<T>(some: readonly T[], others: readonly T[]): boolean {
   return some.length === others.length && some.every((one, i) => one === others[i]);

@@ -1,5 +1,5 @@
 /** A titled part of the panel with room for a note when it has nothing to show. */
-import { say } from './keep';
+import { put, say } from './keep';
 
 export class Section {
   readonly node = document.createElement('section');
@@ -21,8 +21,8 @@ export class Section {
   /** Say why there is nothing to see; '' shows the body. */
   note(text: string): void {
     say(this._note, text);
-    this._note.hidden = !text;
-    this.body.hidden = !!text;
+    put(this._note, { hidden: !text });
+    put(this.body, { hidden: !!text });
   }
 
   private _note = document.createElement('p');

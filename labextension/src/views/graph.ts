@@ -1,5 +1,6 @@
 /** The dataflow graph: any size, any of the run's graphs; find, open, colour, choose and follow. */
 import type { GraphNode, GraphParameters, GraphState } from '../contract';
+import { put } from '../kit/keep';
 import { shortDevice, taskOf } from '../kit/text';
 import { button, Section, together } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
@@ -99,9 +100,9 @@ export class GraphSection extends Section {
       this._choice.dataset.shown = text;
       this._choice.replaceChildren(...graph.graphs.map(one => new Option(one.label, one.key)));
     }
-    this._choice.hidden = graph.graphs.length < 2;
+    put(this._choice, { hidden: graph.graphs.length < 2 });
     if (document.activeElement !== this._choice) {
-      this._choice.value = graph.key;
+      put(this._choice, { value: graph.key });
     }
   }
 

@@ -1,5 +1,6 @@
 /** Sliders for the numbers that the program lets a person turn while it runs. */
 import type { KnobPart, KnobView } from '../contract';
+import { put, say } from '../kit/keep';
 import { format } from '../kit/text';
 import { Section } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
@@ -83,8 +84,8 @@ export class KnobSection extends Section {
       this.body.replaceChildren(...knobs.map((knob, i) => this._group(knob, i)));
     }
     knobs.forEach((knob, i) => {
-      this._faults[i].textContent = knob.fault;
-      this._faults[i].hidden = !knob.fault;
+      say(this._faults[i], knob.fault);
+      put(this._faults[i], { hidden: !knob.fault });
       knob.parts.forEach((part, k) => this._sliders[i][k].show(part));
     });
   }

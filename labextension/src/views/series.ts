@@ -2,7 +2,7 @@
 import type { Series } from '../contract';
 import { Chart } from '../kit/chart';
 import { INKS } from '../kit/colour';
-import { alike } from '../kit/keep';
+import { alike, put, say } from '../kit/keep';
 import { type Line, smoothed } from '../kit/lines';
 import { format } from '../kit/text';
 import { button, Section } from '../kit/section';
@@ -68,12 +68,12 @@ export class LossSection extends Section {
       cell.drawn = drawing;
       const last = one.values[one.values.length - 1];
       const text = `${format(last, 4)}${one.unit ? ` ${one.unit}` : ''}`;
-      cell.value.textContent = text;
+      say(cell.value, text);
       const line = { name: one.name, color: INKS[i % INKS.length], xs: one.steps, ys: one.values };
       const drawn = weight ? { ...line, name: `${one.name}, smoothed`, ys: smoothed(one.values, weight) } : line;
       cell.chart.set([drawn, ...tests.map(marksOf)], `Latest ${text}`, [], weight ? [line] : []);
       const positive = Array.prototype.some.call(one.values, (value: number) => value > 0);
-      cell.log.disabled = !positive;
+      put(cell.log, { disabled: !positive });
     });
   }
 

@@ -3,7 +3,7 @@ import type { TaskSteps } from '../contract';
 import { Chart } from '../kit/chart';
 import { HeatMap } from '../kit/heatmap';
 import { CROWDED } from '../kit/lines';
-import { arrange, Kept, say } from '../kit/keep';
+import { arrange, Kept, put, say } from '../kit/keep';
 import { duration, exactly, jobOf, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
@@ -37,8 +37,8 @@ export class StepsSection extends Section {
     const tasks = view?.tasks ?? [];
     this.note(tasks.length ? '' : 'No step has finished yet.');
     const many = tasks.length > LINES;
-    this._chart.node.hidden = many;
-    this._rows.hidden = !many;
+    put(this._chart.node, { hidden: many });
+    put(this._rows, { hidden: !many });
     const words = `${tasks.map(numbersOf).join('; ')}${view?.cuts.length ? '. Where nothing stepped the lines are cut' : ''}`;
     const { alarm, subject } = snapshot.stragglers?.verdict ?? { alarm: false, subject: '' };
     const named = alarm ? subject.split('|') : [];
@@ -65,8 +65,8 @@ export class StepsSection extends Section {
       this._chart.set(lines, words, view?.cuts ?? []);
     }
     const more = view?.more ?? 0;
-    this._more.hidden = !many || (!more && tasks.length <= FOLDED);
-    this._more.textContent = more ? `${more} more tasks, which work less` : 'Fewer';
+    put(this._more, { hidden: !many || (!more && tasks.length <= FOLDED) });
+    say(this._more, more ? `${more} more tasks, which work less` : 'Fewer');
     this._showLegend(many ? [] : tasks, lost, named);
   }
 
@@ -115,7 +115,7 @@ class Entry {
   }
 
   show(task: TaskSteps, lost: boolean, named: boolean): void {
-    this.node.title = task.task;
+    put(this.node, { title: task.task });
     this.node.classList.toggle('wb-mod-lost', lost);
     this.node.classList.toggle('wb-mod-slow', named);
     this._key.style.background = task.device_color;

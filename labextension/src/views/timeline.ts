@@ -1,5 +1,6 @@
 /** What every task did in a step: live, any recorded step, any stretch of it; sums of what is selected. */
 import type { Status, TimelineParameters, TimelineView } from '../contract';
+import { mark, say } from '../kit/keep';
 import { WORDS } from '../kit/pattern';
 import { duration } from '../kit/text';
 import { button, Section, together } from '../kit/section';
@@ -99,8 +100,8 @@ export class TimelineSection extends Section {
     [this._step.min, this._step.max] = [String(view.oldest), String(view.newest)];
     const state = pinned ? '' : standing(this._status);
     const range = `of ${view.oldest.toLocaleString('en')}–${view.newest.toLocaleString('en')}`;
-    this._range.textContent = [range, duration(view.length), state].filter(Boolean).join(' · ');
-    this._follow.setAttribute('aria-pressed', String(!pinned));
+    say(this._range, [range, duration(view.length), state].filter(Boolean).join(' · '));
+    mark(this._follow, 'aria-pressed', String(!pinned));
     const looked = this._board.looked();
     const words = looked ? ofTotals(view, totals(view, looked)) : '';
     const left = view.arrows_left_out ? ` ${view.arrows_left_out.toLocaleString('en')} shorter messages are not drawn.` : '';
@@ -110,8 +111,8 @@ export class TimelineSection extends Section {
     const { rows } = this._board;
     const more =
       rows < view.lane_count ? ` Rows ${view.first + 1}–${view.first + rows} of ${view.lane_count}; scroll for more.` : '';
-    this._sums.textContent = `${this._board.selection ? 'Selected' : 'In sight'}: ${words}.${left}${cut}${more}`;
-    this._path.textContent = `Critical path, ${view.path}`;
+    say(this._sums, `${this._board.selection ? 'Selected' : 'In sight'}: ${words}.${left}${cut}${more}`);
+    say(this._path, `Critical path, ${view.path}`);
   }
 
   private _board: Board = new Board({

@@ -1,6 +1,6 @@
 /** Where a step of each task goes: work, transfer, input, waiting and for whom; what it costs the others. */
 import { Straggler, StragglerView } from '../contract';
-import { arrange, Kept, say } from '../kit/keep';
+import { arrange, Kept, mark, put, say } from '../kit/keep';
 import { duration, exactly, format, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
 import { defineView } from '../kit/view';
@@ -81,12 +81,9 @@ export class StragglerSection extends Section {
       lines.map(line => line.node)
     );
     const unseen = rows.length - kept.length + (this._view?.more ?? 0);
-    this._more.hidden = rows.length <= ALL;
-    this._more.textContent = this._all
-      ? this._view?.more
-        ? `Fewer (${this._view.more} more keep pace)`
-        : 'Fewer'
-      : `${unseen} more tasks keep pace`;
+    put(this._more, { hidden: rows.length <= ALL });
+    const fewer = this._view?.more ? `Fewer (${this._view.more} more keep pace)` : 'Fewer';
+    say(this._more, this._all ? fewer : `${unseen} more tasks keep pace`);
   }
 
   private _lines = new Kept(() => new Line());
@@ -115,17 +112,16 @@ class Line {
   show(row: Straggler, most: number, named: boolean, lost: boolean): void {
     const told = row.whole > 0; // of one that was lost before that nothing is known
     const waiting = row.wait > 0.05 * row.whole;
-    this.node.className = lost ? 'wb-mod-lost' : named ? 'wb-mod-slow' : '';
-    this.node.title = row.why;
-    this._task.title = row.task;
+    put(this.node, { className: lost ? 'wb-mod-lost' : named ? 'wb-mod-slow' : '', title: row.why });
+    put(this._task, { title: row.task });
     say(this._task, `${shortTask(row.task)}${lost ? ' lost' : ''}`);
     told ? arrange(this._where, [this._bar]) : say(this._where, row.why);
-    this._bar.setAttribute('aria-label', PARTS.map(([key, , words]) => `${words} ${duration(row[key])}`).join(', '));
+    mark(this._bar, 'aria-label', PARTS.map(([key, , words]) => `${words} ${duration(row[key])}`).join(', '));
     PARTS.forEach(([key], i) => {
       this._pieces[i].style.width = `${((100 * row[key]) / most).toFixed(2)}%`;
     });
     say(this._works, told ? exactly(row.median_ms) : '–');
-    this._waits.className = waiting ? '' : 'wb-mod-none';
+    put(this._waits, { className: waiting ? '' : 'wb-mod-none' });
     say(this._whom, waiting ? row.waits_for : '–');
     say(this._long, waiting ? ` ${exactly(row.wait)}` : '');
     say(this._costs, row.share >= WORTH ? `${format(100 * row.share, 2)} %` : '–');

@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from workbench.core.trace import Journal, Span, run_of, spans_of
+import numpy as np
+
+from workbench.core.trace import Journal, Span, run_of
+from workbench.viz.batch import Batch
 from workbench.viz.books import Books
 from workbench.viz.critical_path import Link, explain, path_through
-from workbench.viz.marks import KINDS, Marks, Part, lanes_of, marks_of, parts_of, places_of, rows_of
+from workbench.viz.marks import KINDS, Layout, Marks, Parts, joined, layout, marks_of, parts_of, places_of, waiting_place
 from workbench.viz.names import Names
 from workbench.viz.reader import CATCH_UP, Reader, Shared
 from workbench.viz.step_index import Recorded, StepIndex
-from workbench.viz.transfers import pairs
 from workbench.viz.views.base import View, view
 
 __all__ = ["Lane", "Timeline", "TimelineParameters", "TimelineView"]
@@ -30,7 +32,8 @@ SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
 LINKS = 200  # of the critical path, the longest ones
 ROWS = 100  # at once
-_TASK, _START, _END, _EXECUTABLE = map(itemgetter, map(Span._fields.index, ("task", "start", "end", "executable")))
+_NAME, _NBYTES = map(Span._fields.index, ("name", "nbytes"))
+_END_OF_STEP = "the end of the step"  # what who is done waits for
 _REACH = itemgetter(*map(Span._fields.index, ("kind", "start", "end")))  # all by their places: of all spans
 _LINK = {"work": ("work", 0), "transfer": ("transfer", 1), "wait": ("wait", 3), "gap": ("work", 3)}  # track, kind
 
@@ -100,7 +103,6 @@ class TimelineView:
 
 
 Rows = dict[tuple[str, str], int]  # (task, track) -> index among the visible lanes, the first of several
-Moved = Mapping[str, tuple[Span, Span]]  # message -> its send and its receive
 
 
 @view("timeline", TimelineView, TimelineParameters)
@@ -162,82 +164,81 @@ class Timeline(View):
     def _draw(self, step: Recorded, params: TimelineParameters) -> TimelineView:
         start = step.start + 1e-3 * params.start
         end = step.start + 1e-3 * params.end if params.end > params.start else step.end
-        spans, cut = self._between(start, end)
-        whole = spans if (start, end) == (step.start, step.end) else self._between(step.start, step.end)[0]
+        batch, cut = self._between(start, end)
+        whole = batch if (start, end) == (step.start, step.end) else self._between(step.start, step.end)[0]
         own = self._own(step, whole)
-        idle, known, moved = _idle(own, spans, step.end), places_of(spans), pairs(spans)
-        lanes, place = lanes_of(rows_of(known) | {row for row, *_ in idle})
+        idle, places = _idle(own, batch, step.end), places_of(batch.rows)
+        drawn = layout(frozenset(places).union(map(waiting_place, set(own.texts("task")) if idle else ())))
+        lanes, codes = drawn.lanes, drawn.column(places)
         rows = max(1, min(params.rows, ROWS))
         first = _first(params, [lane[0] for lane in lanes], rows)
         shown = lanes[first : first + rows]
-        tasks = {lane[0] for lane in shown}
-        near = _once([span for span, task in zip(spans, map(_TASK, spans)) if task in tasks])
-        names, parts = Names(), parts_of(near, known, moved)
-        parts += [part for part in idle if part[0][0] in tasks]
-        marks = marks_of(parts, place, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
+        parts = joined([parts_of(batch, drawn, codes), _waits(idle, drawn, len(batch))])
+        marks = marks_of(parts, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
         visible = {lane[:2]: row for row, lane in reversed(list(enumerate(shown)))}
-        arrows, left_out = _arrows(moved.values(), visible, names, step.start)
-        path, sentence = self._path(step, own, moved if own is spans else None)
+        names, rows_of_tasks = Names(), np.array([visible.get((task, "transfer"), -1) for task in drawn.tasks], np.int64)
+        arrows, left_out = _arrows(batch, rows_of_tasks[drawn.task[codes]], names, step.start)
+        named = names.column(list(map([*batch.texts("name"), _END_OF_STEP].__getitem__, marks.name.tolist())))
+        path, sentence = self._path(step, own)
         bounds = self._steps.bounds(step.run)
-        columns: list[Any] = [*_columns(marks, names, step.start), *arrows, left_out, cut]
+        columns: list[Any] = [*_columns(marks, step.start), named, *arrows, left_out, cut]
         columns += [*_links(path, visible, names), sentence]
         return TimelineView(
             step.run, step.number, step.start - self.journal.origin, 1e3 * (step.end - step.start), 1e3 * (start - step.start),
             1e3 * (end - step.start), *bounds, [Lane(*lane) for lane in shown], first, len(lanes), list(KINDS), names.texts,
             *columns)
 
-    def _between(self, start: float, end: float) -> tuple[list[Span], int]:
+    def _between(self, start: float, end: float) -> tuple[Batch, int]:
         """The spans that reach into a stretch of time, and how many more there are that could not be looked at."""
         near = self._steps.within(start, end)
         if not near:
-            return [], 0
+            return Batch([]), 0
         first, last = min(step.first for step in near), max(step.last for step in near)
         kept = self.journal.rows_between(max(first, last - SPANS), last)
         reach = [row for row, (kind, begin, until) in zip(kept, map(_REACH, kept))
                  if until >= begin and begin <= end and until >= start and kind not in ("step", "loop")]
-        return spans_of(reach), last + 1 - first - len(kept)
+        return Batch(reach), last + 1 - first - len(kept)
 
-    def _own(self, step: Recorded, spans: Sequence[Span]) -> Sequence[Span]:
-        """Those that belong to the step; `spans` itself when all do."""
-        executables = {name for name in set(map(_EXECUTABLE, spans)) if run_of(name) == step.run}
-        own = [span for span in spans if span.step == step.number and span.executable in executables]
-        return own if len(own) < len(spans) else spans
+    def _own(self, step: Recorded, batch: Batch) -> Batch:
+        """Those that belong to the step; `batch` itself when all do."""
+        executables = {name for name in set(batch.texts("executable")) if run_of(name) == step.run}
+        own = [row for row, executable, number in zip(batch.rows, batch.texts("executable"), batch.step.tolist())
+               if number == step.number and executable in executables]
+        return Batch(own) if len(own) < len(batch) else batch
 
-    def _path(self, step: Recorded, own: Sequence[Span], moved: Moved | None) -> tuple[list[Link], str]:
-        """The critical path of a step with these spans, in milliseconds from its beginning, and the same in a sentence.
-
-        moved: its messages, as far as somebody has put them together."""
+    def _path(self, step: Recorded, own: Batch) -> tuple[list[Link], str]:
+        """The critical path of a step with these spans, in milliseconds from its beginning, and the same in a sentence."""
         known = (step.run, step.number, step.touched)
         if known not in self._paths:
-            links = path_through(own, pairs(own) if moved is None else moved)
-            offset = 1e3 * (min(map(_START, own), default=step.start) - step.start)
+            links = path_through(own)
+            offset = 1e3 * (float(own.start.min(initial=step.end)) - step.start)
             self._paths[known] = [replace(k, start=k.start + offset, end=k.end + offset) for k in links], explain(links)
             if len(self._paths) > REMEMBERED:
                 self._paths.popitem(last=False)
         return self._paths[known]
 
 
-def _once(spans: list[Span]) -> list[Span]:
-    """Where operations were timed one by one, segments only repeat what they say."""
-    timed = {(span.task, span.step) for span in spans if span.kind == "op"}
-    return [span for span in spans if span.kind != "segment" or (span.task, span.step) not in timed] if timed else spans
+def _idle(own: Batch, batch: Batch, end: float) -> dict[str, tuple[float, float]]:
+    """Who is done with a step before it `end`s waits for the others, as its account says, until it does something else:
+    task -> from when until when."""
+    names = Names()
+    tasks = names.column(own.texts("task"))
+    others = tasks if own is batch else names.column(batch.texts("task"))
+    last, until = np.full(len(names.texts), -np.inf), np.full(len(names.texts), end)
+    np.maximum.at(last, tasks, own.end)
+    if np.count_nonzero(last > -np.inf) < 2:
+        return {}
+    if own is not batch:
+        later = (batch.end > last[others]) & (batch.start < until[others])
+        np.minimum.at(until, others[later], batch.start[later])
+    return {task: (begin, ended) for task, begin, ended in zip(names.texts, last.tolist(), until.tolist())
+            if -np.inf < begin < ended}
 
 
-def _idle(own: Sequence[Span], spans: Sequence[Span], end: float) -> list[Part]:
-    """Who is done with a step before it `end`s waits for the others, as its account says, until it does something else."""
-    last: dict[str, float] = {}
-    for task, ended in zip(map(_TASK, own), map(_END, own)):
-        if ended > last.get(task, 0.0):
-            last[task] = ended
-    if len(last) < 2:
-        return []
-    until = dict.fromkeys(last, end)
-    for span in spans if own is not spans else ():
-        if span.task in last and span.end > last[span.task] and span.start < until[span.task]:
-            until[span.task] = span.start
-    wait = KINDS.index("wait")
-    return [((task, "wait", "", 0), wait, begin, until[task], "the end of the step")
-            for task, begin in last.items() if until[task] > begin]
+def _waits(idle: Mapping[str, tuple[float, float]], drawn: Layout, name: int) -> Parts:
+    """What `_idle` says as parts of a picture with this name."""
+    codes, times = drawn.column(map(waiting_place, idle)), np.array(list(idle.values())).reshape(-1, 2)
+    return Parts(drawn.lane[codes], drawn.kind[codes], times[:, 0], times[:, 1], np.full(len(idle), name))
 
 
 def _key(params: TimelineParameters) -> tuple[Any, ...]:
@@ -251,21 +252,26 @@ def _first(params: TimelineParameters, tasks: Sequence[str], rows: int) -> int:
     return min(max(0, params.first), max(0, len(tasks) - 1))
 
 
-def _columns(marks: Marks, names: Names, origin: float) -> Iterable[Any]:
-    """The columns of the marks in the order of the record."""
-    return (marks.lane, marks.kind, 1e3 * (marks.begin - origin), 1e3 * (marks.until - origin), 1e3 * marks.busy, marks.count,
-            names.column(marks.names))
+def _columns(marks: Marks, origin: float) -> Iterable[Any]:
+    """The columns of the marks in the order of the record, but for their names."""
+    return marks.lane, marks.kind, 1e3 * (marks.begin - origin), 1e3 * (marks.until - origin), 1e3 * marks.busy, marks.count
 
 
-def _arrows(moved: Iterable[tuple[Span, Span]], visible: Rows, names: Names, origin: float) -> tuple[list[list[Any]], int]:
-    """The columns of the longest messages that begin or end in a visible row, and how many shorter ones there are."""
-    tasks = {task for task, track in visible if track == "transfer"}
-    found = [(send, recv) for send, recv in moved if send.task in tasks or recv.task in tasks]
-    longest = sorted(found, key=lambda pair: pair[0].start - pair[1].end)[:ARROWS]
-    rows = [(visible.get((send.task, "transfer"), -1), visible.get((recv.task, "transfer"), -1), 1e3 * (send.start - origin),
-             1e3 * (max(recv.end, send.start) - origin), names.number(send.name), send.nbytes)
-            for send, recv in sorted(longest, key=lambda pair: pair[0].start)]
-    return _transposed(rows, 6), len(found) - len(longest)
+def _arrows(batch: Batch, rows: np.ndarray, names: Names, origin: float) -> tuple[list[Any], int]:
+    """The columns of the longest messages that begin or end in a visible row (`rows`: of each span that of its task's
+    transfers, -1 = none), and how many shorter ones there are."""
+    came = np.flatnonzero(batch.senders >= 0)
+    left = batch.senders[came]
+    seen = (rows[left] >= 0) | (rows[came] >= 0)
+    left, came = left[seen], came[seen]
+    longest = np.argsort(batch.start[left] - batch.end[came], kind="stable")[:ARROWS]
+    longest = longest[np.argsort(batch.start[left[longest]], kind="stable")]
+    count = len(left)
+    left, came = left[longest], came[longest]
+    begin, until = batch.start[left], np.maximum(batch.end[came], batch.start[left])
+    sends = [batch.rows[at] for at in left.tolist()]
+    named, nbytes = names.column([row[_NAME] for row in sends]), [row[_NBYTES] for row in sends]
+    return [rows[left], rows[came], 1e3 * (begin - origin), 1e3 * (until - origin), named, nbytes], count - len(left)
 
 
 def _links(path: Sequence[Link], visible: Rows, names: Names) -> list[list[Any]]:

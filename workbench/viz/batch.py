@@ -1,0 +1,144 @@
+"""Spans that came together as columns: what many are asked for at once costs a pass, not a call for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import repeat
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.core.trace import KINDS, Row, Span, run_of, spans_of
+
+__all__ = ["Batch", "Piece"]
+
+PIECES = 64  # stretches of spans of one step from which it is worth sorting them
+_STEPS = 1 << 40  # more than any run has
+_FIELD = {name: number for number, name in enumerate(Span._fields)}
+_EXECUTABLE = _FIELD["executable"]
+_KIND = {kind: number for number, kind in enumerate(KINDS)}
+
+
+class Piece(NamedTuple):
+    """Spans of one step in a batch, ended ones alone; a step may have several pieces."""
+
+    run: str
+    executable: str
+    step: int
+    start: float  # seconds
+    end: float
+    places: np.ndarray  # of its rows in the batch, ascending
+
+
+class Batch:
+    """Spans that came together, as rows, and their columns, each made once for all who read them: numbers as arrays, texts
+    as lists. Who asks for nothing but `pieces` pays for few steps, not for many spans."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self._texts: dict[str, list[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def texts(self, name: str) -> list[str]:
+        if name not in self._texts:
+            self._texts[name] = list(map(itemgetter(_FIELD[name]), self.rows))
+        return self._texts[name]
+
+    def numbers(self, name: str, dtype: type) -> np.ndarray:
+        return np.fromiter(map(itemgetter(_FIELD[name]), self.rows), dtype, len(self.rows))
+
+    @cached_property
+    def operations(self) -> list[Span]:
+        return spans_of([row for row in self.rows if row[0] == "op"])
+
+    @cached_property
+    def kind(self) -> np.ndarray:
+        """Places in `KINDS`, beyond them what is none of them."""
+        return np.fromiter(map(_KIND.get, self.texts("kind"), repeat(len(KINDS))), np.int64, len(self))
+
+    @cached_property
+    def step(self) -> np.ndarray:
+        return self.numbers("step", np.int64)
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        return self.numbers("start", np.float64)
+
+    @cached_property
+    def end(self) -> np.ndarray:
+        return self.numbers("end", np.float64)
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The steps in it: each as one piece, or as the pieces in which it came where these are few."""
+        if not len(self):
+            return []
+        runs, codes = self._runs()
+        keys, within = codes * _STEPS + self.step, np.arange(len(self))
+        good = (self.step >= 0) & (self.end >= self.start)
+        if not good.all():
+            keys, within = keys[good], within[good]
+        begins = np.flatnonzero(np.diff(keys, prepend=-1))
+        if len(begins) > PIECES:
+            order = np.argsort(keys, kind="stable")
+            keys, within = keys[order], within[order]
+            begins = np.flatnonzero(np.diff(keys, prepend=-1))
+        if not len(begins):
+            return []
+        starts = np.minimum.reduceat(self.start[within], begins).tolist()
+        ends = np.maximum.reduceat(self.end[within], begins).tolist()
+        borders = [*begins.tolist(), len(within)]
+        return [Piece(runs[key // _STEPS], self.rows[within[first]][_EXECUTABLE], key % _STEPS, start, end, within[first:last])
+                for key, start, end, first, last in zip(keys[begins].tolist(), starts, ends, borders, borders[1:])]
+
+    def _runs(self) -> tuple[list[str], Any]:
+        """The different ones, mostly one, and of each span the number of its own."""
+        of = {name: run_of(name) for name in dict.fromkeys(map(itemgetter(_EXECUTABLE), self.rows))}
+        runs = {run: number for number, run in enumerate(dict.fromkeys(of.values()))}
+        if len(runs) == 1:
+            return list(runs), 0
+        numbers = {executable: runs[run] for executable, run in of.items()}
+        return list(runs), np.fromiter(map(numbers.__getitem__, self.texts("executable")), np.int64, len(self))
+
+    @cached_property
+    def left(self) -> dict[str, int]:
+        """Message -> the place of its first send."""
+        return _ends(self.texts("message"), self._ended("send"), self.start)
+
+    @cached_property
+    def came(self) -> dict[str, int]:
+        """Message -> the place of its last receive: one that is posted and then delivered has two."""
+        return _ends(self.texts("message"), self._ended("recv"), -self.end)
+
+    @cached_property
+    def senders(self) -> np.ndarray:
+        """Of each span the place of the first send of its message where it is the last receive of it, else -1."""
+        found, count = np.full(len(self), -1), len(self.came)
+        found[np.fromiter(self.came.values(), np.int64, count)] = np.fromiter(map(self.left.get, self.came, repeat(-1)),
+                                                                             np.int64, count)
+        return found
+
+    def _ended(self, kind: str) -> np.ndarray:
+        return np.flatnonzero((self.kind == _KIND[kind]) & (self.end >= self.start))
+
+    def rows_of(self, piece: Piece) -> Sequence[Row]:
+        """The spans of one of its pieces."""
+        first, count = int(piece.places[0]), len(piece.places)
+        if int(piece.places[-1]) - first + 1 == count:
+            return self.rows[first:first + count]
+        return [self.rows[place] for place in piece.places.tolist()]
+
+
+def _ends(messages: Sequence[str], places: np.ndarray, order: np.ndarray) -> dict[str, int]:
+    """Message -> its place, of several the one with the least `order`, of these the first."""
+    texts = [messages[place] for place in places.tolist()]
+    found = dict(zip(texts, places.tolist()))
+    if len(found) < len(texts):
+        last = np.argsort(order[places], kind="stable")[::-1]
+        found = {texts[at]: place for at, place in zip(last.tolist(), places[last].tolist())}
+    found.pop("", None)
+    return found
