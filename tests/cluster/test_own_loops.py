@@ -65,7 +65,7 @@ def test_the_chief_says_and_hears_as_much_for_many_turns_as_for_one(client, monk
                 session.run(replicas.steps, {turns: count})
                 counted.append([sorted(name for name in one if name not in beside) for one in (said, heard)])
             assert int(session.run(step)) == 2 * 52
-        assert counted[1] == counted[2] and "RunStep" in counted[2][0] and "Done" in counted[2][1]
+        assert counted[1] == counted[2] and "RunStep" in counted[2][0] and "Through" in counted[2][1]
 
 
 @pytest.mark.parametrize("mode", ["async", "stale", "sync", "backup"])
