@@ -37,7 +37,8 @@ globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
 globals().update(dict.fromkeys(_GENERATED.split(), _Generated(**_ALL)))
 gen_candidate_sampling_ops = gen_ctc_ops = gen_nn_ops = _Generated(**_NETWORKS)
 gen_image_ops = _Generated(**vars(tf.image))
-control_flow_ops = Namespace(**_ALL, smart_cond=tf.contrib.layers.utils.smart_cond, with_dependencies=_small.with_dependencies)
+control_flow_ops = Namespace(**_ALL, **_small.FLOW, smart_cond=tf.contrib.layers.utils.smart_cond,
+                             with_dependencies=_small.with_dependencies)
 init_ops = Namespace(**_ALL, **{name: getattr(_initializers, name) for name in (
     "Constant", "Identity", "Initializer", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal",
     "VarianceScaling", "Zeros", "identity_initializer")}, _compute_fans=_initializers.fans)
