@@ -6,7 +6,9 @@ import pytest
 from workbench.tf1.contrib.image.python.ops import image_ops
 
 import workbench.tf1 as tf
-from workbench.tf1.python.ops import control_flow_ops
+from workbench.io import tables
+from workbench.io.batches import DataSet
+from workbench.tf1.python.ops import control_flow_ops, resources
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +74,41 @@ def test_names_of_programs_of_models():
         made = tf.sparse_to_dense([[0, 1]], [1, 3], 1.0, 0.0)
     assert made.op.name == "OneHotEncoding/SparseToDense"
     tf.test.TestCase().assertItemsEqual([2, 1], [1, 2])
+
+
+def test_models_are_analyzed_by_the_profilers_older_name(tmp_path):
+    tf.Variable(tf.zeros([3, 4]), name="w")
+    analyzer = tf.contrib.tfprof.model_analyzer
+    options = {**analyzer.TRAINABLE_VARS_PARAMS_STAT_OPTIONS, "output": "none"}
+    assert analyzer.print_model_analysis(tf.get_default_graph(), tfprof_options=options).total_parameters == 12
+    options["dump_to_file"] = str(tmp_path / "told")
+    analyzer.print_model_analysis(tf.get_default_graph(), tfprof_options=options)
+    assert "w (params 12/12)" in (tmp_path / "told").read_text()
+
+
+def test_resources_are_made_together(session):
+    made = tf.Variable(3)
+    assert resources.shared_resources() == [] and session.run(resources.initialize_resources([])) is None
+    resources.register_resource(made.handle, made.initializer, tf.is_variable_initialized(made))
+    session.run(resources.initialize_resources(resources.shared_resources()))
+    assert session.run(made) == 3 and resources.local_resources() == []
+    assert tf.contrib.layers.utils.get_variable_collections({"w": ["a"]}, "w") == ["a"]
+    assert tf.contrib.layers.utils.get_variable_collections(["a"], "w") == ["a"] and tf.keras.__version__.startswith("2.0")
+
+
+def test_data_sets_of_the_tutorials(tmp_path, monkeypatch):
+    mnist = tf.contrib.learn.datasets.mnist.read_data_sets("unused", fake_data=True, one_hot=True)
+    images, labels = mnist.train.next_batch(3, True)
+    assert images.shape == (3, 784) and images.min() == 1 and labels.tolist() == [[1] + [0] * 9] * 3
+    data = DataSet(np.arange(6.0)[:, None], np.arange(6), seed=3)
+    assert data.next_batch(6, False)[1].tolist() != list(range(6)) and data.next_batch(2, fake_data=True)[1].tolist() == [0, 0]
+    assert DataSet(np.zeros((6, 1)), np.arange(6)).next_batch(6, shuffle=False)[1].tolist() == list(range(6))
+    source = tmp_path / "source"
+    source.write_text("1,2")
+    found = [tf.contrib.learn.datasets.base.maybe_download("a.csv", tmp_path / "new", source.as_uri()) for _ in range(2)]
+    assert found == [str(tmp_path / "new" / "a.csv")] * 2 and (tmp_path / "new" / "a.csv").read_text() == "1,2"
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["a.csv"]
+    monkeypatch.setattr(tables, "read_data_sets", lambda folder: folder)
+    assert tf.contrib.learn.datasets.load_dataset("mnist") == "MNIST-data"
+    with pytest.raises(ValueError, match="there is boston, iris, mnist"):
+        tf.contrib.learn.datasets.load_dataset("other")

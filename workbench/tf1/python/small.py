@@ -11,7 +11,7 @@ import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
 from workbench.nn import nest
 
-__all__ = ["FLOW", "GRAPHS", "METRICS", "RECURRENT", "with_dependencies"]
+__all__ = ["FLOW", "GRAPHS", "METRICS", "RECURRENT", "RESOURCES", "with_dependencies"]
 
 
 # graphs
@@ -59,6 +59,32 @@ GRAPHS = {"internal_convert_to_tensor": _converted, "convert_n_to_tensor": _all_
           "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,
           "strip_name_scope": _without_scope, "prepend_name_scope": _within_scope}
 """Name in `framework.ops` -> function."""
+
+
+# resources
+
+def _initialized(resource_list: Sequence[Any], name: str = "init") -> Any:
+    """One operation that makes all these resources."""
+    return tf.group(*[made.create for made in resource_list], name=name)
+
+
+def _registered(handle: Any, create_op: Any, is_initialized_op: Any, is_shared: bool = True) -> None:
+    """Put a resource into the collection of those that all tasks see, or of those of this one."""
+    key = tf.GraphKeys.RESOURCES if is_shared else tf.GraphKeys.LOCAL_RESOURCES
+    tf.add_to_collection(key, _Resource(handle, create_op, is_initialized_op))
+
+
+class _Resource(NamedTuple):
+    handle: Any
+    create: Any
+    is_initialized: Any
+
+
+RESOURCES = {
+    "initialize_resources": _initialized, "register_resource": _registered,
+    "shared_resources": lambda: tf.get_collection(tf.GraphKeys.RESOURCES),
+    "local_resources": lambda: tf.get_collection(tf.GraphKeys.LOCAL_RESOURCES)}
+"""Name in `ops.resources` -> function."""
 
 
 # control flow

@@ -53,6 +53,7 @@ sparse_ops = Namespace(**_ALL, **{
     f"{line}{name}": getattr(_sparse_maps, name) for name in _sparse_maps.__all__ for line in ("", "_")})
 gen_data_flow_ops, gen_functional_ops, gen_sparse_ops = (
     _Generated(**vars(names)) for names in (data_flow_ops, functional_ops, sparse_ops))
+resources = Namespace(**_small.RESOURCES)
 random_ops = Namespace(**_ALL, parameterized_truncated_normal=_ops.parameterized_truncated_normal)
 lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup)})
 image_ops = image_ops_impl = tf.image
