@@ -108,6 +108,8 @@ def test_data_sets_of_the_tutorials(tmp_path, monkeypatch):
     found = [tf.contrib.learn.datasets.base.maybe_download("a.csv", tmp_path / "new", source.as_uri()) for _ in range(2)]
     assert found == [str(tmp_path / "new" / "a.csv")] * 2 and (tmp_path / "new" / "a.csv").read_text() == "1,2"
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["a.csv"]
+    assert tf.core.framework.variable_pb2.VariableDef(snapshot_name="w/read:0").snapshot_name == "w/read:0"
+    assert set(tf.contrib.learn.datasets.DATASETS) == {"boston", "iris", "mnist"}
     monkeypatch.setattr(tables, "read_data_sets", lambda folder: folder)
     assert tf.contrib.learn.datasets.load_dataset("mnist") == "MNIST-data"
     with pytest.raises(ValueError, match="there is boston, iris, mnist"):

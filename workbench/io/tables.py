@@ -15,7 +15,7 @@ from workbench import errors
 from workbench.io.mnist_tutorial import read_data_sets
 from workbench.settings import settings
 
-__all__ = ["Dataset", "Datasets", "load_boston", "load_csv_with_header", "load_csv_without_header", "load_dataset",
+__all__ = ["DATASETS", "Dataset", "Datasets", "load_boston", "load_csv_with_header", "load_csv_without_header", "load_dataset",
            "load_iris", "load_mnist", "maybe_download", "read_data_sets"]
 
 Array = np.ndarray[Any, Any]
@@ -112,15 +112,18 @@ def load_dataset(name: str, size: str = "small", test_with_fake_data: bool = Fal
     if test_with_fake_data or size not in ("small", ""):
         raise errors.UnimplementedError(f"load_dataset: size={size!r} and test_with_fake_data={test_with_fake_data} are not "
                                         "offered; leave them out")
-    known = {"boston": load_boston, "iris": load_iris, "mnist": load_mnist}
-    if name not in known:
-        raise errors.InvalidArgumentError(f"load_dataset: there is no data set {name!r}; there is {', '.join(known)}")
-    return known[name]()
+    if name not in DATASETS:
+        raise errors.InvalidArgumentError(f"load_dataset: there is no data set {name!r}; there is {', '.join(DATASETS)}")
+    return DATASETS[name]()
 
 
 def load_mnist(train_dir: str = "MNIST-data") -> Any:
     """MNIST as read_data_sets gives it."""
     return read_data_sets(train_dir)
+
+
+DATASETS = {"boston": load_boston, "iris": load_iris, "mnist": load_mnist}
+"""Name -> what loads the data set."""
 
 
 def maybe_download(filename: str, work_directory: Any, source_url: str) -> str:
