@@ -114,3 +114,21 @@ def test_data_sets_of_the_tutorials(tmp_path, monkeypatch):
     assert tf.contrib.learn.datasets.load_dataset("mnist") == "MNIST-data"
     with pytest.raises(ValueError, match="there is boston, iris, mnist"):
         tf.contrib.learn.datasets.load_dataset("other")
+
+
+@pytest.mark.parametrize("layout", ["NWC", "NCW"])
+def test_sequences_are_filtered_by_conv2d_of_contrib(session, layout):
+    """As `adversarial_crypto` does; in 1.4 the rank of the input tells what is filtered."""
+    rng = np.random.default_rng(0)
+    x, filters, biases = (rng.normal(size=size).astype(np.float32) for size in ((2, 7, 3), (2, 3, 4), (4,)))
+    given = tf.constant(x if layout == "NWC" else x.transpose(0, 2, 1))
+    made = tf.contrib.layers.conv2d(given, 4, 2, 2, "VALID", data_format=layout, activation_fn=None,
+                                    weights_initializer=tf.constant_initializer(filters),
+                                    biases_initializer=tf.constant_initializer(biases))
+    wanted = np.stack([np.einsum("nkc,kco->no", x[:, at:at + 2], filters) + biases for at in (0, 2, 4)], 1)
+    session.run(tf.global_variables_initializer())
+    found = session.run(made)
+    np.testing.assert_allclose(found if layout == "NWC" else found.transpose(0, 2, 1), wanted, rtol=1e-5, atol=1e-5)
+    assert [v.shape.as_list() for v in tf.trainable_variables()] == [[2, 3, 4], [4]]
+    apart = tf.contrib.layers.conv2d(given, 1, [2], rate=3, padding="VALID", data_format=layout)
+    assert apart.shape.as_list() == ([2, 4, 1] if layout == "NWC" else [2, 1, 4])

@@ -307,7 +307,7 @@ def _(writer: Any, op: Operation) -> None:
     x, index, k = op.inputs[0], attr("type", as_dtype("int32")), op.attrs["k"]
     if k is None:
         dims = writer.aux(op, "Shape", [writer.ref(x)], {"T": attr("type", x.dtype), "out_type": index})
-        last, one = (writer.constant(op, "last", np.int32([at])) for at in (-1, 1))
+        last, one = (writer.constant(op, "last", np.array([at], np.int32)) for at in (-1, 1))
         count = writer.aux(op, "StridedSlice", [dims, last, one, one], {
             "T": index, "Index": index, "shrink_axis_mask": attr("i", 1), "end_mask": attr("i", 1)})
     else:
