@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.tf1 as tf
 from tests.running import run, value
 from workbench import errors
 from workbench.train.estimators import contrib_columns as elder
@@ -275,3 +276,23 @@ def test_a_sparse_feature_of_unknown_rank_is_embedded():
     table = fc.embedding_column(fc.categorical_column_with_identity("ids", 3), 2, initializer=wb.ones_initializer())
     found = models.input_layer({"ids": words}, [table])
     np.testing.assert_array_equal(run(found, {words: sparse([0, 2, 1])}), np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("parts", [None, 3])
+def test_tables_begin_as_a_checkpoint_has_them(tmp_path, parts):
+    known = np.arange(8, dtype=np.float32).reshape(4, 2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.Variable(known, name="words").initializer)
+        path = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+    words = tf.feature_column.categorical_column_with_identity("w", 4)
+    column = tf.feature_column.embedding_column(words, 2, ckpt_to_load_from=path, tensor_name_in_ckpt="words")
+    shared = tf.feature_column.shared_embedding_columns(
+        [words], 2, ckpt_to_load_from=str(tmp_path), tensor_name_in_ckpt="words")
+    cut = None if parts is None else tf.fixed_size_partitioner(parts)
+    with tf.Graph().as_default(), tf.Session() as session, tf.variable_scope("s", partitioner=cut):
+        made = tf.feature_column.input_layer({"w": [[3], [1]]}, [column, *shared])
+        session.run(tf.global_variables_initializer())
+        assert session.run(made).tolist() == [[6, 7, 6, 7], [2, 3, 2, 3]]
+        assert len(tf.trainable_variables()) == 2 * (parts or 1)
+    with pytest.raises(ValueError, match="Must specify both `ckpt_to_load_from` and `tensor_name_in_ckpt` or none of them"):
+        tf.feature_column.embedding_column(words, 2, tensor_name_in_ckpt="words")

@@ -42,12 +42,12 @@ class DataSet:
         return f"DataSet({self.num_examples} examples, images {self.images.dtype}{list(self.images.shape)}, " \
                f"labels {self.labels.dtype}{list(self.labels.shape)}, epoch {self.epochs_completed})"
 
-    def next_batch(self, batch_size: int, shuffle: bool = True) -> tuple[Array, Array]:
+    def next_batch(self, batch_size: int, fake_data: bool = False, shuffle: bool = True) -> tuple[Array, Array]:
         """(images, labels) of the next `batch_size` examples, in the dtypes of the set: [batch_size, ...] each.
 
         Each example comes once per epoch; a batch that reaches the end of an epoch is completed from the next one,
-        which is shuffled anew unless `shuffle` is false. Raises InvalidArgumentError for a size below 1,
-        OutOfRangeError for an empty set.
+        which is shuffled anew unless `shuffle` is false. With `fake_data` they are ones of the first class.
+        Raises InvalidArgumentError for a size below 1, OutOfRangeError for an empty set.
         """
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise errors.InvalidArgumentError(f"DataSet.next_batch: the batch size is {batch_size!r} but must be a "
@@ -55,6 +55,11 @@ class DataSet:
         if not self.num_examples:
             raise errors.OutOfRangeError(f"DataSet.next_batch: {batch_size} examples were asked of an empty data "
                                          "set; give this part some examples")
+        if fake_data:
+            labels = np.zeros((batch_size, *self.labels.shape[1:]), self.labels.dtype)
+            if labels.ndim > 1:
+                labels[:, 0] = 1
+            return np.ones((batch_size, *self.images.shape[1:]), self.images.dtype), labels
         pieces = []
         missing = int(batch_size)
         while missing:

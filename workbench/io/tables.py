@@ -3,6 +3,9 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
+import tempfile
+import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +15,8 @@ from workbench import errors
 from workbench.io.mnist_tutorial import read_data_sets
 from workbench.settings import settings
 
-__all__ = ["Dataset", "Datasets", "load_boston", "load_csv_with_header", "load_csv_without_header", "load_dataset",
-           "load_iris", "read_data_sets"]
+__all__ = ["DATASETS", "Dataset", "Datasets", "load_boston", "load_csv_with_header", "load_csv_without_header", "load_dataset",
+           "load_iris", "load_mnist", "maybe_download", "read_data_sets"]
 
 Array = np.ndarray[Any, Any]
 
@@ -102,12 +105,35 @@ _BOSTON = "boston_house_prices.csv"
 
 
 def load_dataset(name: str, size: str = "small", test_with_fake_data: bool = False) -> Any:
-    """The data set "iris" or "boston"; InvalidArgumentError (a ValueError) for another name, UnimplementedError for made-up
-    data."""
+    """The data set "iris" or "boston", or "mnist" in its three parts, from the folder MNIST-data if it is there.
+
+    InvalidArgumentError (a ValueError) for another name, UnimplementedError for made-up data.
+    """
     if test_with_fake_data or size not in ("small", ""):
         raise errors.UnimplementedError(f"load_dataset: size={size!r} and test_with_fake_data={test_with_fake_data} are not "
                                         "offered; leave them out")
-    if name not in ("boston", "iris"):
-        raise errors.InvalidArgumentError(f"load_dataset: there is no data set {name!r}; there is iris and boston (and "
-                                          "mnist.read_data_sets)")
-    return load_iris() if name == "iris" else load_boston()
+    if name not in DATASETS:
+        raise errors.InvalidArgumentError(f"load_dataset: there is no data set {name!r}; there is {', '.join(DATASETS)}")
+    return DATASETS[name]()
+
+
+def load_mnist(train_dir: str = "MNIST-data") -> Any:
+    """MNIST as read_data_sets gives it."""
+    return read_data_sets(train_dir)
+
+
+DATASETS = {"boston": load_boston, "iris": load_iris, "mnist": load_mnist}
+"""Name -> what loads the data set."""
+
+
+def maybe_download(filename: str, work_directory: Any, source_url: str) -> str:
+    """The path of a file in a folder (made where there is none), fetched from `source_url` unless it is there."""
+    folder = Path(work_directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / filename
+    if not path.exists():
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file, urllib.request.urlopen(source_url) as there:
+            shutil.copyfileobj(there, file)
+        os.replace(file.name, path)
+        print("Successfully downloaded", filename, path.stat().st_size, "bytes.")
+    return str(path)

@@ -47,7 +47,7 @@ from workbench.nn.recurrent import (
     rnn_wrappers,
     seq2seq,
 )
-from workbench.tf1 import families, functions, graphs, serving, slim_parts
+from workbench.tf1 import families, functions, graphs, profiler, serving, slim_parts
 from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.keras_names import keras
 from workbench.tf1.learning import learn
@@ -181,6 +181,7 @@ contrib = Namespace(
     learn=learn, factorization=_factorization,
     image=Namespace(**names_of(contrib_image)), legacy_seq2seq=Namespace(**names_of(seq2seq)), lookup=_lookup,
     metrics=_metrics, nn=Namespace(**names_of(contrib_nn)), saved_model=serving.contrib_saved_model,
+    estimator=serving.contrib_estimator, tfprof=profiler.tfprof,
     seq2seq=Namespace(**names_of(decoders, attention, attention_monotonic, beam_search),
                       sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea, MapStagingArea=staging.MapStagingArea),
@@ -197,6 +198,7 @@ contrib = Namespace(
         rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
                   static_rnn=nn.static_rnn, static_bidirectional_rnn=nn.static_bidirectional_rnn))
 
+vars(contrib.image)["python"] = Namespace(ops=Namespace(image_ops=Namespace(**names_of(contrib_image))))
 vars(contrib.rnn)["core_rnn_cell"] = Namespace(**vars(contrib.rnn))      # where the cells were public before 1.2
 
 _INNER = {

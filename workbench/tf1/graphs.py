@@ -110,7 +110,8 @@ def _modules(names: str) -> Namespace:
 
 core = Namespace(
     example=_modules("example feature"), util=_modules("event"),
-    framework=_modules("attr_value function graph node_def op_def step_stats summary tensor tensor_shape types versions"),
+    framework=_modules("attr_value function graph node_def op_def step_stats summary tensor tensor_shape types variable "
+                       "versions"),
     protobuf=_modules("checkpointable_object_graph cluster config meta_graph queue_runner rewriter_config saved_model saver "
                       "tensor_bundle tensorflow_server"))
 """`tensorflow.core`: protocol buffers by the files that define them."""

@@ -65,7 +65,7 @@ keras = Namespace(
         name: value for name, value in names_of(utils).items() if name != "has_arg"}, get_file=keras_data.get_file),
     wrappers=Namespace(scikit_learn=Namespace(
         KerasClassifier=scikit_learn.KerasClassifier, KerasRegressor=scikit_learn.KerasRegressor)),
-    Input=layers.Input, Model=models.Model, Sequential=models.Sequential)
+    Input=layers.Input, Model=models.Model, Sequential=models.Sequential, __version__="2.0.8-tf")
 vars(keras.backend).update({name: spelled(getattr(keras.backend, name), words) for name, words in _BACKEND.items()})
 for _module, _word in _SERIALIZED.items():
     _names = vars(getattr(keras, _module))

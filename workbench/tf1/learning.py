@@ -39,7 +39,7 @@ learn = overlay(
     learners, **names_of(ready, config), KMeansClustering=kmeans.KMeansClustering, **vars(_head), **_more, **names_of(reading),
     **{name: value for name, value in vars(_actions).items() if name != "run_feeds_iter"},
     **{name: value for name, value in vars(_utils).items() if name != "build_default_serving_input_fn"},
-    datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris,
+    datasets=Namespace(DATASETS=tables.DATASETS, base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris,
                        load_boston=tables.load_boston, mnist=mnist_tutorial),
     preprocessing=Namespace(**names_of(vocabulary), text=Namespace(**names_of(vocabulary))),
     metric_spec=Namespace(MetricSpec=learners.MetricSpec), head=_head, graph_actions=_actions, io=_io, utils=_utils,

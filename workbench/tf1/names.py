@@ -93,6 +93,7 @@ _INSIDE = """
     largest_in_volumes=MaxPool3D mean_in_volumes=AvgPool3D convolve_volumes=Conv3D max_pool3d=MaxPool3D avg_pool3d=AvgPool3D
     fake_quant_with_min_max_args=FakeQuantWithMinMaxArgs fake_quant_with_min_max_vars=FakeQuantWithMinMaxVars
     fake_quant_with_min_max_vars_per_channel=FakeQuantWithMinMaxVarsPerChannel
+    sparse_fill=SparseToDense
     quantize_v2=QuantizeV2 dequantize=Dequantize quantized_concat=QuantizedConcat quantized_conv2d=QuantizedConv2D
     quantized_matmul=QuantizedMatMul quantized_relu=QuantizedRelu quantized_relu6=QuantizedRelu6 quantized_relu_x=QuantizedReluX
     quantized_max_pool=QuantizedMaxPool quantized_avg_pool=QuantizedAvgPool quantized_bias_add=QuantizedBiasAdd

@@ -16,7 +16,7 @@ from workbench.nn.variables import GraphKeys
 from workbench.tf1.missing import Namespace
 from workbench.tf1.profiler_options import TRAINABLE, ProfileOptionBuilder
 
-__all__ = ["profiler"]
+__all__ = ["profiler", "tfprof"]
 
 ROOT = "_TFProfRoot"
 _MOVED = frozenset(("cast", "constant", "concat", "split", "stack", "unstack", "transpose", "gather", "variable", "tile",
@@ -275,6 +275,14 @@ def write_op_log(graph: Graph, log_dir: str, op_log: Any = None, run_meta: Any =
         file.write(found.SerializeToString())
 
 
+def _print_model_analysis(graph: Graph, run_meta: Any = None, op_log: Any = None, tfprof_cmd: str = "scope",
+                          tfprof_options: Any = 0) -> Any:
+    """`profile` by its older name, whose options may name the file to write in `dump_to_file`."""
+    options = dict(tfprof_options or ProfileOptionBuilder.trainable_variables_parameter())
+    file = options.pop("dump_to_file", "")
+    return profile(graph, run_meta, op_log, tfprof_cmd, {**options, **({"output": f"file:outfile={file}"} if file else {})})
+
+
 class _Profiler(Namespace):
     """The functions, and the messages when one is asked for."""
 
@@ -286,3 +294,11 @@ class _Profiler(Namespace):
 
 profiler = _Profiler(ProfileOptionBuilder=ProfileOptionBuilder, Profiler=Profiler, profile=profile, advise=advise,
                      write_op_log=write_op_log)
+
+_analyzer = Namespace(
+    print_model_analysis=_print_model_analysis, Profiler=Profiler, advise=advise,
+    TRAINABLE_VARS_PARAMS_STAT_OPTIONS={**ProfileOptionBuilder.trainable_variables_parameter(), "dump_to_file": ""},
+    FLOAT_OPS_OPTIONS={**ProfileOptionBuilder.float_operation(), "dump_to_file": ""},
+    PRINT_ALL_TIMING_MEMORY={**ProfileOptionBuilder.time_and_memory(), "dump_to_file": ""})
+tfprof = Namespace(**vars(_analyzer), model_analyzer=_analyzer, tfprof_logger=Namespace(write_op_log=write_op_log))
+"""`tf.contrib.tfprof`, the profiler before it had a place of its own."""

@@ -6,10 +6,10 @@ from workbench.formats import saved_model as models
 from workbench.formats.assets import ASSETS_KEY
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay
-from workbench.train.estimators import canned, feature_models, signatures, specs
+from workbench.train.estimators import canned, extenders, feature_models, heads, signatures, specs
 from workbench.train.estimators import estimator as estimators
 
-__all__ = ["contrib_saved_model", "estimator", "saved_model"]
+__all__ = ["canned_files", "contrib_estimator", "contrib_saved_model", "estimator", "saved_model"]
 
 exporting.install()
 
@@ -56,3 +56,16 @@ estimator = overlay(
     FinalExporter=exporting.FinalExporter, LatestExporter=exporting.LatestExporter,
     **{name: getattr(specs, name) for name in specs.__all__}, **{name: getattr(canned, name) for name in canned.__all__},
     **{name: getattr(feature_models, name) for name in _SPECS})
+
+contrib_estimator = Namespace(**{name: getattr(extenders, name) for name in extenders.__all__},
+                              **{name: getattr(heads, name) for name in heads.__all__ if name.endswith("_head")})
+"""`tf.contrib.estimator`."""
+
+canned_files = {
+    "head": Namespace(
+        _Head=heads.Head, LossAndLabels=heads.LossAndLabels,
+        _regression_head_with_mean_squared_error_loss=heads.regression_head,
+        _binary_logistic_head_with_sigmoid_cross_entropy_loss=heads.binary_classification_head,
+        _multi_class_head_with_softmax_cross_entropy_loss=heads.multi_class_head),
+    "metric_keys": Namespace(MetricKeys=heads.METRIC_KEYS), "prediction_keys": Namespace(PredictionKeys=heads.PREDICTION_KEYS)}
+"""Files of `tensorflow.python.estimator.canned` that are about heads."""

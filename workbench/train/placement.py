@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,7 +68,10 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_
         return None
     kinds, count = {"variable" if kind in _THEIR_NAMES else kind for kind in ps_ops or _STATE}, [0]
 
-    def choose(op: Operation) -> str:
+    def choose(op: Any) -> str:
+        if not isinstance(op, Operation):      # a NodeDef
+            op = types.SimpleNamespace(kind="variable" if op.op in _THEIR_NAMES else op.op, type=op.op, device=op.device,
+                                       node_def=op, name=op.name)
         if op.device and not merge_devices:
             return op.device
         if not ({op.kind, op.type} & kinds and ps_device):

@@ -38,6 +38,8 @@ class TestCase(unittest.TestCase):
     _folder: str | None = None      # here, so that tests whose setUp does not call ours find it
     _cached: Session | None = None
 
+    assertItemsEqual = unittest.TestCase.assertCountEqual      # as Python 2 calls it
+
     def setUp(self) -> None:
         super().setUp()
         self._close_cached()

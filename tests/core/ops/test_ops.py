@@ -446,7 +446,6 @@ WRONG = [
     (lambda: ops.softmax(zeros(2), ops.argmax(zeros(2))),
      "axis: <Tensor argmax:0 int64[]> is known only at run time"),
     (lambda: ops.reverse(zeros(2), ops.placeholder("int32", [None])), "how many axes it names must be known"),
-    (lambda: ops.top_k(zeros(None), ops.placeholder("int32", [])), "so the last axis of x (shape [?]) must be known"),
     (lambda: ops.dynamic_stitch([[0], [1]], [[[1.0]], [2.0]]),
      "dynamic_stitch: rows of data[1] and of those before: [] and [1] cannot be the same shape"),
     (lambda: ops.dynamic_stitch([[0, 1]], [[1.0]]), "dynamic_stitch: data[0] and indices[0]: [1] and [2] cannot be"),

@@ -27,6 +27,19 @@ def test_results_have_names():
         assert session.run(wb.setdiff1d([1, 2], [1, 2])).out.tolist() == []
 
 
+@pytest.mark.parametrize("shape", [None, [None], [3]])
+def test_the_largest_of_an_axis_of_unknown_length(shape):
+    x, k = wb.placeholder("float32", shape), wb.placeholder("int32", [])
+    best = nn.top_k(x, k)
+    slope, = wb.gradients(wb.reduce_sum(best.values * [1.0, 10.0]), x)
+    with wb.Session() as session:
+        found, slopes = session.run([best, slope], {x: [1, 3, 2], k: 2})
+        assert found.values.tolist() == [3, 2] and found.indices.tolist() == [1, 2] and slopes.tolist() == [0, 1, 10]
+        assert session.run(best.values, {x: [1, 3, 2], k: 3}).tolist() == [3, 2, 1]
+        with pytest.raises(errors.InvalidArgumentError):
+            session.run(best.values, {x: [1, 3, 2], k: 4})
+
+
 def test_what_is_wrong_is_refused():
     with pytest.raises(errors.DtypeError, match="list_diff: x is int32 but y is float32; both must have one dtype"):
         wb.setdiff1d(wb.constant([1]), wb.constant([1.0]))

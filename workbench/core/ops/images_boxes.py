@@ -33,6 +33,25 @@ def non_max_suppression_(boxes, scores, max_output_size, *, iou_threshold=0.5):
     return np.array(kept, np.int32)
 
 
+@op("distances[n,m] rows[] -> [n] [m]", types="T:float float32 -> int32 int32", differentiable=False)
+def bipartite_match(distances, rows, *, top_k=-1):
+    """Pairs of a row and a column, the nearest first, each once: the column of each row and the row of each column, or -1.
+
+    The first `rows` rows count, all where it is below 0; there are `top_k` pairs at most, any number where it is below 1.
+    """
+    limit, width = (rows if rows >= 0 else len(distances)), distances.shape[1]
+    if limit >= len(distances) + 0.9:
+        raise errors.InvalidArgumentError(f"bipartite_match: There should be at least {limit:.0f} rows in distance_mat, but "
+                                          f"only got {len(distances)} rows.; lower num_valid_rows")
+    count = int(limit + 0.1)
+    columns, owners = np.full(len(distances), -1, np.int32), np.full(width, -1, np.int32)
+    left = min(count, width) if top_k <= 0 else top_k
+    for row, column in zip(*np.divmod(np.argsort(distances[:count], axis=None, kind="stable"), max(width, 1))):
+        if left and columns[row] < 0 and owners[column] < 0:
+            columns[row], owners[column], left = column, row, left - 1
+    return columns, owners
+
+
 def _cropped(inputs, attrs):
     size = constant_shape(inputs[3])
     height, width = size.as_list() if size.rank == 2 else (None, None)

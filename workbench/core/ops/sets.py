@@ -250,7 +250,9 @@ def _(dynamic_stitch, indices, data, name=None):
 
 def _top(inputs, attrs):
     dims = inputs[0].shape.sizes
-    if attrs["k"] < 0:
+    if attrs["k"] is None and dims != ():
+        return [inputs[0].shape] * 2
+    if attrs["k"] is not None and attrs["k"] < 0:
         raise errors.InvalidArgumentError(f"top_k: k is {attrs['k']}; Need k >= 0")
     if dims is None:
         return [Shape(None)] * 2
@@ -269,7 +271,8 @@ class TopK(NamedTuple):
 
 @op("x? -> ? ?", types="T:real -> T int32", shape=_top, results=TopK)
 def top_k(x, *, k=1, sorted=True):
-    """(values, indices), both [..., k]: the k largest of the last axis, falling; of equals the first comes first."""
+    """(values, indices), both [..., k]: the k largest of the last axis, or with None all of it, falling; of equals the
+    first comes first."""
     order = (x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable"))[..., ::-1][..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 
@@ -278,19 +281,16 @@ def top_k(x, *, k=1, sorted=True):
 def _(x, k, sorted, name):
     """All of the last axis in order, and of that the first k; InvalidArgumentError where there are fewer."""
     x = convert(x)
-    if x.shape.rank is None or x.shape[-1].value is None:
-        raise errors.ShapeError(f"top_k: k is known only at run time, so the last axis of x (shape {x.shape}) must be known; "
-                                "use set_shape")
-    dims, start = ops.shape(x), np.zeros(x.shape.rank, np.int32)
+    dims = ops.shape(x)
     size = ops.concat([dims[:-1], ops.reshape(ops.cast(k, "int32"), [1])], 0)
-    return TopK(*(ops.slice(part, start, size) for part in ops.top_k(x, x.shape[-1].value, sorted)))
+    return TopK(*(ops.slice(part, ops.zeros_like(dims), size) for part in ops.top_k(x, None, sorted)))
 
 
 @top_k.gradient
 def _(node, dvalues, _):
     x, positions = node.inputs[0], node.outputs[1]
     columns = ops.getitem(ops.shape_vector(x), -1)
-    flat = ops.reshape(positions, [-1, node.attrs["k"]])
+    flat = ops.reshape(positions, ops.stack([-1, columns if node.attrs["k"] is None else node.attrs["k"]]))
     starts = ops.expand_dims(ops.multiply(ops.range(ops.getitem(ops.shape(flat), 0)), columns), 1)
     places = ops.reshape(ops.add(flat, starts), [-1])
     spread = ops.unsorted_segment_sum(ops.reshape(dvalues, [-1]), places, ops.reduce_prod(ops.shape_vector(x)))

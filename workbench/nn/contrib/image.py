@@ -7,7 +7,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 
-__all__ = ["angles_to_projective_transforms", "compose_transforms", "rotate", "transform", "translate",
+__all__ = ["angles_to_projective_transforms", "bipartite_match", "compose_transforms", "rotate", "transform", "translate",
            "translations_to_projective_transforms"]
 
 _METHODS = ("NEAREST", "BILINEAR")
@@ -20,6 +20,15 @@ def _rows(value: Any, what: str, width: int | None) -> Tensor:
     if found.shape.rank is None or not rank - 1 <= found.shape.rank <= rank:
         raise TypeError(f"{what} should have rank {rank - 1} or {rank}, but has shape {found.shape}")
     return found if found.shape.rank == rank else ops.expand_dims(found, 0)
+
+
+def bipartite_match(distance_mat: Any, num_valid_rows: Any, top_k: int = -1) -> tuple[Tensor, Tensor]:
+    """Rows of `distance_mat` [n, m] and its columns in pairs, the nearest first: (int32 [n], the column of each row, int32 [m],
+    the row of each column), -1 where there is none. The first `num_valid_rows` rows count (a scalar or [1]; all below 0), and
+    `top_k` pairs at most (any number below 1)."""
+    count = ops.reshape(ops.cast(convert(num_valid_rows), "float32"), [])
+    columns, rows = ops.bipartite_match(distance_mat, count, top_k=top_k)
+    return columns, rows
 
 
 def rotate(images: Any, angles: Any, interpolation: str = "NEAREST", name: str | None = None) -> Tensor:

@@ -125,10 +125,15 @@ def _pair(value: Any) -> list[int]:
     return [value, value] if isinstance(value, int) else [int(v) for v in value]
 
 
+def _one(value: Any) -> list[int]:
+    """The sides [1, n] of n along a sequence, given as a number or a list of one."""
+    return [1, *(int(v) for v in (value if isinstance(value, (list, tuple)) else [value]))]
+
+
 def _layout(data_format: str | None) -> str:
-    if data_format not in (None, "NHWC", "NCHW", "channels_first", "channels_last"):
+    if data_format not in (None, "NHWC", "NCHW", "NWC", "NCW", "channels_first", "channels_last"):
         raise errors.InvalidArgumentError(f"layers: data_format has to be either NCHW or NHWC. It is {data_format!r}")
-    return "NCHW" if data_format in ("NCHW", "channels_first") else "NHWC"
+    return "NCHW" if data_format in ("NCHW", "NCW", "channels_first") else "NHWC"
 
 
 @add_arg_scope
@@ -139,14 +144,18 @@ def convolution2d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any =
                   reuse: Any = None, variables_collections: Any = None, outputs_collections: Any = None,
                   trainable: bool = True, scope: Any = None) -> Tensor:
     """Images filtered by `weights` [height, width, channels, num_outputs], dilated by `rate`; the rest as in
-    fully_connected."""
+    fully_connected. Sequences [batch, length, channels] by `weights` [length, channels, num_outputs]."""
     x, layout = convert(inputs), _layout(data_format)
     depth = _last(x, "convolution2d", -1 if layout == "NHWC" else 1)
     with variable_scope(scope, "Conv", [inputs], reuse=reuse):
-        weights = _parameter("weights", [*_pair(kernel_size), depth, num_outputs], x, weights_initializer,
+        line, sides = x.shape.rank == 3, _one if x.shape.rank == 3 else _pair
+        weights = _parameter("weights", [*sides(kernel_size)[line:], depth, num_outputs], x, weights_initializer,
                              weights_regularizer, trainable, variables_collections)
-        y = ops.conv2d(x, weights, _spread(_pair(stride), layout), padding.upper(), data_format=layout,
-                       dilations=_spread(_pair(rate), layout))
+        height = 1 if layout == "NHWC" else 2      # a sequence is an image of one row
+        y = ops.conv2d(ops.expand_dims(x, height) if line else x, ops.expand_dims(weights, 0) if line else weights,
+                       _spread(sides(stride), layout), padding.upper(), data_format=layout,
+                       dilations=_spread(sides(rate), layout))
+        y = ops.squeeze(y, [height]) if line else y
         y = _shifted(y, num_outputs, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,
                      variables_collections, layout)
         return _done(y, activation_fn, outputs_collections)

@@ -14,8 +14,8 @@ from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import add_to_collection, get_collection, get_collection_ref
 
 __all__ = ["append_tensor_alias", "collect_named_outputs", "constant_value", "convert_collection_to_dict", "first_dimension",
-           "gather_tensors_aliases", "get_tensor_aliases", "last_dimension", "n_positive_integers", "smart_cond",
-           "static_cond", "two_element_tuple"]
+           "gather_tensors_aliases", "get_tensor_aliases", "get_variable_collections", "last_dimension",
+           "n_positive_integers", "smart_cond", "static_cond", "two_element_tuple"]
 
 _ALIASES = "__aliases"
 
@@ -89,6 +89,11 @@ def static_cond(pred: bool, fn1: Any, fn2: Any) -> Any:
     if not callable(fn1) or not callable(fn2):
         raise TypeError("fn1 and fn2 must be callable.")
     return fn1() if pred else fn2()
+
+
+def get_variable_collections(variables_collections: Any, name: str) -> Any:
+    """The collections of the variable `name`: its own in a dictionary by names, or those of all."""
+    return variables_collections.get(name) if isinstance(variables_collections, dict) else variables_collections
 
 
 def smart_cond(pred: Any, fn1: Any, fn2: Any, name: str | None = None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import workbench.tf1 as _tf
 from workbench.formats import freezing as _freezing
 from workbench.nn import conv_arguments as _conv_arguments
+from workbench.tf1 import serving as _serving
 from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.missing import Namespace as _Namespace
 from workbench.tf1.python import client, debug, framework, inner, ops, platform, training, util
@@ -29,7 +30,7 @@ data = _Namespace(**{**vars(_tf.data), "ops": inner.parts(_tf.data, "dataset_ops
 profiler = _Namespace(**{**vars(_tf.profiler), **vars(inner.parts(_tf.profiler, "model_analyzer option_builder"))})
 estimator = _Namespace(**{
     **vars(_tf.estimator), **vars(inner.parts(_tf.estimator, "estimator estimator_lib model_fn run_config training")),
-    "canned": inner.parts(_tf.estimator, "dnn linear"),
+    "canned": _Namespace(**vars(inner.parts(_tf.estimator, "dnn linear dnn_linear_combined")), **_serving.canned_files),
     "export": _Namespace(**vars(_tf.estimator.export),
                          **vars(inner.parts(_tf.estimator.export, "export export_lib export_output"))),
     "inputs": inner.parts(_tf.estimator.inputs, "inputs numpy_io pandas_io")})

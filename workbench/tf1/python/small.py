@@ -3,14 +3,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import workbench.tf1 as tf
+from workbench.core.graph.build import ops as _ops
 from workbench.nn import nest
 
-__all__ = ["GRAPHS", "METRICS", "RECURRENT", "with_dependencies"]
+__all__ = ["FLOW", "GRAPHS", "METRICS", "RECURRENT", "RESOURCES", "with_dependencies"]
 
 
 # graphs
@@ -58,6 +59,60 @@ GRAPHS = {"internal_convert_to_tensor": _converted, "convert_n_to_tensor": _all_
           "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,
           "strip_name_scope": _without_scope, "prepend_name_scope": _within_scope}
 """Name in `framework.ops` -> function."""
+
+
+# resources
+
+def _initialized(resource_list: Sequence[Any], name: str = "init") -> Any:
+    """One operation that makes all these resources."""
+    return tf.group(*[made.create for made in resource_list], name=name)
+
+
+def _registered(handle: Any, create_op: Any, is_initialized_op: Any, is_shared: bool = True) -> None:
+    """Put a resource into the collection of those that all tasks see, or of those of this one."""
+    key = tf.GraphKeys.RESOURCES if is_shared else tf.GraphKeys.LOCAL_RESOURCES
+    tf.add_to_collection(key, _Resource(handle, create_op, is_initialized_op))
+
+
+class _Resource(NamedTuple):
+    handle: Any
+    create: Any
+    is_initialized: Any
+
+
+RESOURCES = {
+    "initialize_resources": _initialized, "register_resource": _registered,
+    "shared_resources": lambda: tf.get_collection(tf.GraphKeys.RESOURCES),
+    "local_resources": lambda: tf.get_collection(tf.GraphKeys.LOCAL_RESOURCES)}
+"""Name in `ops.resources` -> function."""
+
+
+# control flow
+
+class _Merged(NamedTuple):
+    output: Any
+    value_index: Any
+
+
+def _switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> tuple[Any, Any]:
+    """(`data` where `pred` is false, where it is true): what uses the other one does not run."""
+    x = tf.convert_to_tensor_or_indexed_slices(data, dtype)
+    if isinstance(x, tf.IndexedSlices):
+        (values, no_values), (indices, no_indices) = _ops.switch(x.values, pred), _ops.switch(x.indices, pred)
+        return tf.IndexedSlices(values, indices, x.dense_shape), tf.IndexedSlices(no_values, no_indices, x.dense_shape)
+    false, true = _ops.switch(x, pred, name=name or "Switch")
+    return false, true
+
+
+def _merge(inputs: Sequence[Any], name: str | None = None) -> _Merged:
+    """(the one input that ran, its place), both None of which but one may run. ValueError where one is None."""
+    if any(one is None for one in inputs):
+        raise ValueError(f"At least one of the merge inputs is None: {inputs}")
+    return _Merged(*_ops.merge([tf.convert_to_tensor(one) for one in inputs], name=name or "Merge"))
+
+
+FLOW = {"switch": _switch, "merge": _merge}
+"""Name in `ops.control_flow_ops` -> function."""
 
 
 # recurrent cells

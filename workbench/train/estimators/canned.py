@@ -1,128 +1,51 @@
 """Estimators ready to use: linear and deep classifiers and regressors over feature columns, and both together."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn import layers, metrics
+from workbench.nn import layers
 from workbench.nn.initializers import glorot_uniform_initializer
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
-from workbench.train.estimators.feature_bases import Column, Features, check_dense
-from workbench.train.estimators.feature_kinds import NumericColumn
+from workbench.train.estimators.feature_bases import Column, check_dense
 from workbench.train.estimators.feature_models import input_layer, linear_model
-from workbench.train.estimators.shared import LARGE, cut, linear_rate, optimizer_of, two_ranks
-from workbench.train.estimators.signatures import DEFAULT_KEY, ClassificationOutput, PredictOutput, RegressionOutput
+from workbench.train.estimators.heads import BinaryHead, Head, MultiClassHead, RegressionHead
+from workbench.train.estimators.shared import LARGE, cut, linear_rate, optimizer_of
 from workbench.train.optimizers.schedules import get_global_step, get_or_create_global_step
 
 __all__ = ["DNNClassifier", "DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor", "DNNRegressor", "LinearClassifier",
            "LinearRegressor"]
 
 
-# from outputs to losses, predictions and metrics
-
-def _finish(mode: str, predictions: dict[str, Any], losses: Tensor | None, found: Any, train: Any,
-            total: Callable[[Tensor], Tensor] = ops.reduce_sum, weights: Tensor | None = None,
-            exported: Any = None) -> EstimatorSpec:
-    """The spec; `total` makes one loss of those of a batch, each times its weight."""
-    if losses is None:
-        return EstimatorSpec(mode, predictions, export_outputs=exported)
-    loss = total(losses if weights is None else losses * weights)
-    if mode == ModeKeys.TRAIN:
-        return EstimatorSpec(mode, predictions, loss, train(loss))
-    return EstimatorSpec(mode, predictions, loss, eval_metric_ops={
-        "average_loss": metrics.mean(losses, weights, name="average_loss"), **found()})
-
-
-def _regression(mode: str, outputs: Tensor, labels: Any, train: Any, total: Any, weights: Tensor | None) -> EstimatorSpec:
-    if mode == ModeKeys.PREDICT:
-        value = RegressionOutput(outputs)
-        return _finish(mode, {"predictions": outputs}, None, None, None, exported={
-            DEFAULT_KEY: value, "regression": value, "predict": PredictOutput({"predictions": outputs})})
-    target = ops.cast(two_ranks(labels), "float32")
-    return _finish(mode, {"predictions": outputs}, ops.squared_difference(outputs, target), lambda: {
-        "label/mean": metrics.mean(target, weights, name="label_mean"),
-        "prediction/mean": metrics.mean(outputs, weights, name="prediction_mean")}, train, total, weights)
-
-
-def _numbers(labels: Any, vocabulary: Sequence[Any] | None) -> Tensor:
-    """The class of each label: the number itself, or its place in the vocabulary."""
-    given = two_ranks(labels)
-    if vocabulary is None:
-        return ops.cast(given, "int64")
-    words = tuple(w.encode() if isinstance(w, str) else w for w in vocabulary)
-    return ops.vocabulary_index(given, vocabulary=words)
-
-
-def _served(predictions: dict[str, Tensor], classes: int, vocabulary: Sequence[Any] | None) -> dict[str, Any]:
-    """What a classifier exports: every class with its score, the probability of the second of two, all predictions."""
-    shares = predictions["probabilities"]
-    names = ops.constant([[str(k) for k in range(classes)] if vocabulary is None else list(vocabulary)], "string")
-    every = ClassificationOutput(shares, ops.tile(names, ops.stack([ops.shape(shares)[0], 1])))
-    found: dict[str, Any] = {DEFAULT_KEY: every, "classification": every, "predict": PredictOutput(predictions)}
-    if "logistic" in predictions:
-        found["regression"] = RegressionOutput(predictions["logistic"])
-    return found
-
-
-def _classification(mode: str, outputs: Tensor, labels: Any, train: Any, classes: int, total: Any, weights: Tensor | None,
-                    vocabulary: Sequence[Any] | None) -> EstimatorSpec:
-    logistic = ops.sigmoid(outputs)
-    shares = ops.softmax(outputs) if classes > 2 else ops.concat([1.0 - logistic, logistic], axis=1)
-    ids = ops.expand_dims(ops.argmax(shares, 1), 1)
-    names = ops.as_string(ids) if vocabulary is None else ops.gather(ops.constant(list(vocabulary), "string"), ids)
-    predictions = {"logits": outputs, "probabilities": shares, "class_ids": ids, "classes": names}
-    if classes == 2:
-        predictions["logistic"] = logistic
-    if mode == ModeKeys.PREDICT:
-        return _finish(mode, predictions, None, None, None, exported=_served(predictions, classes, vocabulary))
-    target = _numbers(labels, vocabulary)
-    if classes > 2:
-        losses = ops.expand_dims(ops.sparse_softmax_cross_entropy_with_logits(
-            labels=ops.reshape(target, [-1]), logits=outputs), 1)
-    else:
-        losses = ops.sigmoid_cross_entropy_with_logits(labels=ops.cast(target, "float32"), logits=outputs)
-
-    def found() -> dict[str, Any]:
-        general = {"accuracy": metrics.accuracy(target, ids, weights)}
-        return general if classes > 2 else {
-            **general, "auc": metrics.auc(target, logistic, weights), "precision": metrics.precision(target, ids, weights),
-            "recall": metrics.recall(target, ids, weights), "label/mean": metrics.mean(target, weights, name="label_mean"),
-            "prediction/mean": metrics.mean(logistic, weights, name="prediction_mean")}
-    return _finish(mode, predictions, losses, found, train, total, weights)
-
-
 # the estimators
 
 class _Canned(Estimator):
-    """An estimator whose model is `outputs(features, mode)` [batch, width], read as classes (or numbers without).
+    """An estimator whose model is `outputs(features, mode)` [batch, width], read by a head: of so many classes, of numbers
+    without, or the given one.
 
     `more` are weight_column (a feature, or a numeric column, with the weight of each example), label_vocabulary (what the
     classes are called in labels and predictions), label_dimension (numbers that a regressor gives) and partitioner (how the
     tables of the input are cut into parts; by default a large one into one for each parameter server).
     """
 
-    _total = staticmethod(ops.reduce_sum)
-
-    def __init__(self, columns: Sequence[Any], classes: int | None, optimizer: Any, rate: float, model_dir: Any,
-                 config: RunConfig | None, **more: Any) -> None:
+    def __init__(self, columns: Sequence[Any], classes: int | Head | None, optimizer: Any, rate: float,
+                 model_dir: Any, config: RunConfig | None, **more: Any) -> None:
         kind = type(self).__name__
         if not columns or not all(isinstance(c, Column) for c in columns):
             raise errors.InvalidArgumentError(f"{kind}: feature_columns is {columns!r}; pass feature columns")
-        if classes is not None and classes < 2:
+        if isinstance(classes, int) and classes < 2:
             raise errors.InvalidArgumentError(f"{kind}: n_classes is {classes}; use 2 or more")
-        words = more.get("label_vocabulary")
-        if words is not None and len(words) != classes:
-            raise errors.InvalidArgumentError(f"{kind}: label_vocabulary has {len(words)} items but n_classes is {classes}; "
-                                              "name each class")
-        self._columns, self._classes = list(columns), classes
-        self._chosen, self._learning_rate = optimizer, rate
-        self._weight, self._words, self._cut = more.get("weight_column"), words, more.get("partitioner")
-        self._width = more.get("label_dimension", 1) if classes is None or classes == 2 else classes
+        self._columns, self._chosen, self._learning_rate, self._cut = list(columns), optimizer, rate, more.get("partitioner")
+        weight, words = more.get("weight_column"), more.get("label_vocabulary")
+        self._head: Head = classes if isinstance(classes, Head) else RegressionHead(
+            weight, more.get("label_dimension", 1)) if classes is None else BinaryHead(
+            weight, None, words) if classes == 2 else MultiClassHead(classes, weight, words)
+        self._width = self._head.logits_dimension
         super().__init__(self._model, model_dir, config)
 
     def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
@@ -135,18 +58,8 @@ class _Canned(Estimator):
     def _minimized(self, loss: Tensor) -> Any:
         return optimizer_of(self._chosen, self._learning_rate).minimize(loss, global_step=get_global_step())
 
-    def _weights(self, features: Mapping[str, Any]) -> Tensor | None:
-        if self._weight is None:
-            return None
-        column = self._weight if isinstance(self._weight, NumericColumn) else NumericColumn(
-            self._weight, (1,), None, "float32", None)
-        return column.dense_tensor(Features(features))
-
     def _model(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        outputs, weights = self._outputs(features, mode), None if mode == ModeKeys.PREDICT else self._weights(features)
-        if self._classes is None:
-            return _regression(mode, outputs, labels, self._minimized, self._total, weights)
-        return _classification(mode, outputs, labels, self._minimized, self._classes, self._total, weights, self._words)
+        return self._head.create_estimator_spec(features, mode, self._outputs(features, mode), labels, self._minimized)
 
 
 def _linear_outputs(features: Mapping[str, Any], columns: Sequence[Any], width: int, parts: Any) -> Tensor:
@@ -172,7 +85,9 @@ class _Linear(_Canned):
         return _linear_outputs(features, self._columns, self._width, self._input_cut())
 
 
-class _Deep(_Canned):
+class Deep(_Canned):
+    """Fully connected layers of `hidden_units` over columns."""
+
     def __init__(self, hidden_units: Sequence[int], activation_fn: Any, dropout: float | None, *rest: Any, **more: Any) -> None:
         self._units, self._activation, self._dropout = list(hidden_units), activation_fn, dropout
         super().__init__(*rest, **more)
@@ -240,7 +155,7 @@ class LinearRegressor(_Linear):
                          weight_column=weight_column, label_dimension=label_dimension, partitioner=partitioner)
 
 
-class DNNClassifier(_Deep):
+class DNNClassifier(Deep):
     """A classifier with fully connected layers of `hidden_units`; otherwise like LinearClassifier."""
 
     def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None, n_classes: int = 2,
@@ -251,7 +166,7 @@ class DNNClassifier(_Deep):
                          weight_column=weight_column, label_vocabulary=label_vocabulary, partitioner=input_layer_partitioner)
 
 
-class DNNRegressor(_Deep):
+class DNNRegressor(Deep):
     """A regressor with fully connected layers of `hidden_units`; otherwise like LinearRegressor."""
 
     def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None,

@@ -191,7 +191,7 @@ class Estimator:
             values = evaluate_once(path, None, spec.scaffold, [update for _, update in found.values()], hooks=every,
                                    final_ops={"global_step": step, **{key: value for key, (value, _) in found.items()}},
                                    config=self._session_config)
-        result = {key: value.item() if np.ndim(value) == 0 else value for key, value in values.items()}
+        result = dict(values)
         self._summarise(result, f"eval_{name}" if name else "eval")
         return result
 

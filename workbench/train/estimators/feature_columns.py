@@ -11,7 +11,6 @@ from workbench import errors
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
-from workbench.nn.arguments import refuse
 from workbench.train.estimators.feature_kinds import (
     BucketizedColumn,
     Categorical,
@@ -23,6 +22,7 @@ from workbench.train.estimators.feature_kinds import (
     NumericColumn,
     VocabularyColumn,
     WeightedColumn,
+    from_checkpoint,
 )
 
 __all__ = ["bucketized_column", "categorical_column_with_hash_bucket", "categorical_column_with_identity",
@@ -214,18 +214,29 @@ def indicator_column(categorical_column: Categorical) -> IndicatorColumn:
     return IndicatorColumn(_categorical("indicator_column", categorical_column))
 
 
+def _beginning(where: str, checkpoint: Any, name: Any) -> Any:
+    """The initializer that reads a table from a checkpoint, None where none is given."""
+    if (checkpoint is None) != (name is None):
+        raise errors.InvalidArgumentError(f"{where}: Must specify both `ckpt_to_load_from` and `tensor_name_in_ckpt` or none "
+                                          f"of them.; they are {checkpoint!r} and {name!r}")
+    return None if checkpoint is None else from_checkpoint(checkpoint, name)
+
+
 def embedding_column(categorical_column: Categorical, dimension: int, combiner: str = "mean", initializer: Any = None,
                      ckpt_to_load_from: Any = None, tensor_name_in_ckpt: Any = None, max_norm: float | None = None,
                      trainable: bool = True) -> EmbeddingColumn:
-    """`dimension` trained numbers for each identifier; several are combined by "mean", "sqrtn" or "sum"."""
-    refuse("embedding_column", "restore the table with a Saver", ckpt_to_load_from=ckpt_to_load_from,
-           tensor_name_in_ckpt=tensor_name_in_ckpt)
+    """`dimension` trained numbers for each identifier; several are combined by "mean", "sqrtn" or "sum".
+
+    The table begins as the tensor `tensor_name_in_ckpt` of a checkpoint, a file or the newest of a folder; ValueError
+    (InvalidArgumentError) where only one of the two is given.
+    """
+    begin = _beginning("embedding_column", ckpt_to_load_from, tensor_name_in_ckpt)
     source = _categorical("embedding_column", categorical_column)
     if initializer is not None and not callable(initializer):
         raise errors.InvalidArgumentError(f"embedding_column: initializer must be callable if specified. Embedding of "
                                           f"column_name: {source.name}; it is {initializer!r}")
-    return EmbeddingColumn(source, _at_least_one("embedding_column", "dimension", dimension), combiner, initializer, max_norm,
-                           trainable)
+    return EmbeddingColumn(source, _at_least_one("embedding_column", "dimension", dimension), combiner, begin or initializer,
+                           max_norm, trainable)
 
 
 def shared_embedding_columns(categorical_columns: Sequence[Categorical], dimension: int, combiner: str = "mean",
@@ -233,11 +244,10 @@ def shared_embedding_columns(categorical_columns: Sequence[Categorical], dimensi
                              ckpt_to_load_from: Any = None, tensor_name_in_ckpt: Any = None, max_norm: float | None = None,
                              trainable: bool = True) -> list[EmbeddingColumn]:
     """embedding_column for each, all with one table. ValueError (InvalidArgumentError) where they differ in identifiers."""
-    refuse("shared_embedding_columns", "restore the table with a Saver", ckpt_to_load_from=ckpt_to_load_from,
-           tensor_name_in_ckpt=tensor_name_in_ckpt)
+    begin = _beginning("shared_embedding_columns", ckpt_to_load_from, tensor_name_in_ckpt)
     found = [_categorical("shared_embedding_columns", column) for column in categorical_columns]
     if len({column.buckets for column in found}) != 1:
         raise errors.InvalidArgumentError("shared_embedding_columns: To use shared_embedding_column, all categorical_columns "
                                           f"must have the same number of buckets; they have {[c.buckets for c in found]}")
     name = shared_embedding_collection_name or "_".join(sorted(c.name for c in found)) + "_shared_embedding"
-    return [EmbeddingColumn(c, dimension, combiner, initializer, max_norm, trainable, name) for c in found]
+    return [EmbeddingColumn(c, dimension, combiner, begin or initializer, max_norm, trainable, name) for c in found]

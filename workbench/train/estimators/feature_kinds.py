@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
@@ -17,9 +20,10 @@ from workbench.nn.sparse_lookups import safe_embedding_lookup_sparse
 from workbench.nn.sparse_ops import sparse_merge, sparse_retain
 from workbench.train.estimators.feature_bases import Categorical, Dense, Features
 from workbench.train.input.examples import FixedLenFeature, VarLenFeature
+from workbench.train.saving.saver import default_kind, newest_checkpoint
 
 __all__ = ["BucketizedColumn", "CrossedColumn", "EmbeddingColumn", "HashedColumn", "IdentityColumn", "IndicatorColumn",
-           "NumericColumn", "VocabularyColumn", "WeightedColumn"]
+           "NumericColumn", "VocabularyColumn", "WeightedColumn", "from_checkpoint"]
 
 _CROSS_KEY = 0xDECAFCAFFE
 
@@ -207,6 +211,21 @@ class IndicatorColumn(Dense):
         known = sparse_tensor_to_dense(found, default_value=-1)
         counted: Tensor = ops.reduce_sum(ops.one_hot(known, self.source.buckets), axis=-2)
         return counted
+
+
+def from_checkpoint(path: Any, name: str) -> Callable[..., Tensor]:
+    """An initializer: the tensor `name` of a checkpoint (of the newest in a folder), read when it runs; of a part its part."""
+    def begin(shape: Any, dtype: Any = "float32", partition_info: Any = None) -> Tensor:
+        kind, where = default_kind(), newest_checkpoint(path) if os.path.isdir(path) else path
+        if where is None:
+            raise errors.NotFoundError(f"embedding: {path!r} has no checkpoint; give the path of one")
+        sizes = list(shape)
+        at = [0] * len(sizes) if partition_info is None else partition_info.var_offset
+        cut = tuple(slice(first, first + size) for first, size in zip(at, sizes))
+        value: Tensor = ops.py_func(lambda: np.asarray(kind.value(where, name), as_dtype(dtype).numpy)[cut], [], dtype)
+        value.set_shape(sizes)
+        return value
+    return begin
 
 
 class EmbeddingColumn(Dense):

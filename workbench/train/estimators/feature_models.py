@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.initializers import Zeros
 from workbench.nn.partitions import PartitionedVariable
@@ -15,6 +16,7 @@ from workbench.nn.sparse_ops import sparse_reshape
 from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.estimators.feature_bases import Categorical, Column, Dense, Features
 from workbench.train.estimators.feature_columns import numeric_column
+from workbench.train.estimators.feature_kinds import NumericColumn
 from workbench.train.input.examples import FixedLenFeature
 
 __all__ = ["classifier_parse_example_spec", "input_layer", "linear_model", "make_parse_example_spec",
@@ -150,19 +152,23 @@ def classifier_parse_example_spec(feature_columns: Sequence[Column], label_key: 
     """make_parse_example_spec with the label, one number of class or name an example (`label_dtype`), and the weight of
     examples, a feature or a numeric column. ValueError (InvalidArgumentError) where a column reads the label, or the weight
     otherwise."""
-    return _with_label(feature_columns, label_key, FixedLenFeature([1], label_dtype, label_default), weight_column)
+    return _with_label(feature_columns, label_key, FixedLenFeature((1,), as_dtype(label_dtype), label_default),
+                       weight_column)
 
 
 def regressor_parse_example_spec(feature_columns: Sequence[Column], label_key: str, label_dtype: Any = "float32",
                                  label_default: Any = None, label_dimension: int = 1,
                                  weight_column: Any = None) -> dict[str, Any]:
     """classifier_parse_example_spec for `label_dimension` numbers an example."""
-    return _with_label(feature_columns, label_key, FixedLenFeature([label_dimension], label_dtype, label_default),
-                       weight_column)
+    return _with_label(feature_columns, label_key, FixedLenFeature((label_dimension,), as_dtype(label_dtype),
+                                                                  label_default), weight_column)
 
 
 def _with_label(columns: Sequence[Column], key: str, label: Any, weight: Any) -> dict[str, Any]:
-    weights = [] if weight is None else [weight if isinstance(weight, Column) else numeric_column(weight)]
+    if not isinstance(weight, (str, NumericColumn, type(None))):
+        raise errors.InvalidArgumentError("parse_example_spec: weight_column should be an instance of "
+                                          f"tf.feature_column.numeric_column. Given type: {type(weight)} value: {weight}")
+    weights = [] if weight is None else [numeric_column(weight) if isinstance(weight, str) else weight]
     found = make_parse_example_spec([*columns, *weights])
     if key in found:
         raise errors.InvalidArgumentError(f"parse_example_spec: label should not be used as feature. label_key: {key}, "

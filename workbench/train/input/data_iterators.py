@@ -6,8 +6,8 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Operation, Tensor, get_default_graph
-from workbench.core.graph.subgraph import Subgraph
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.subgraph import Subgraph, around
 from workbench.nn.saveables import SaveableObject, SaveSpec
 from workbench.train.input.data_structures import Elements, flatten, rebuilt, tensors
 
@@ -46,6 +46,25 @@ def _described(program: Any) -> dict[str, Any]:
     return {"program": visit(plain), "sources": sources, "functions": tuple(bodies)}
 
 
+def _by_value(tensor: Tensor, graph: Graph, made: dict[Tensor, Tensor]) -> Tensor:
+    """A source of a dataset that another graph describes, made again in `graph` with all it is computed from.
+
+    InvalidArgumentError for what has state, which stays where it is.
+    """
+    if tensor.graph in around(graph):
+        return tensor
+    if tensor not in made:
+        op = tensor.op
+        if op.definition.stateful or op.kind == "placeholder":
+            raise errors.InvalidArgumentError(
+                f"Dataset.make_one_shot_iterator: Cannot capture a stateful node (name:{op.name}, type:{op.type}) by value.; "
+                "make the dataset in the graph that reads it")
+        inputs = [_by_value(each, graph, made) for each in op.inputs]
+        again = graph.create(op.definition, inputs, op.attrs, op.name)
+        made.update(zip(op.outputs, again.outputs))
+    return made[tensor]
+
+
 class Iterator(Elements):
     """A place in a dataset: `get_next()` gives the next element at each run, and OutOfRangeError at the end.
 
@@ -66,7 +85,9 @@ class Iterator(Elements):
             made = cls(handle, None if once else _starting(handle, dataset, None), (), ())
         made._parts = dataset._parts
         if once:
+            graph, copies = handle.graph, dict[Tensor, Tensor]()
             made._begun = _described(dataset._program)
+            made._begun["sources"] = [_by_value(source, graph, copies) for source in made._begun["sources"]]
         return made
 
     @staticmethod

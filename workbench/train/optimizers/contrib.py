@@ -118,7 +118,7 @@ class MovingAverageOptimizer(_Around):
                  sequential_update: bool = True) -> None:
         super().__init__(False, "MovingAverage")
         self._inner, self._sequential = opt, sequential_update
-        self._average = ExponentialMovingAverage(average_decay, num_updates)
+        self._ema = ExponentialMovingAverage(average_decay, num_updates)
         self._averaged: list[Variable] | None = None
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Operation:
@@ -127,11 +127,11 @@ class MovingAverageOptimizer(_Around):
         step = self._inner.apply_gradients(pairs, global_step, name)
         with get_default_graph().control_dependencies([step] if self._sequential else []):
             self._averaged = [v for _, v in pairs]
-            return group(step, self._average.apply(self._averaged))
+            return group(step, self._ema.apply(self._averaged))
 
     def average(self, var: Variable) -> Variable | None:
         """The moving average of a variable."""
-        return self._average.average(var)
+        return self._ema.average(var)
 
     def swapping_saver(self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any) -> Saver:
         """A Saver that keeps moving averages under the names of their variables, and these under those of the averages: what
@@ -141,7 +141,7 @@ class MovingAverageOptimizer(_Around):
         """
         if self._averaged is None:
             raise RuntimeError("swapping_saver: Must call apply_gradients or minimize before creating the swapping_saver")
-        pairs = [(v, self._average.average(v)) for v in self._averaged]
+        pairs = [(v, self._ema.average(v)) for v in self._averaged]
         other = {id(a): b for one, two in pairs for a, b in ((one, two), (two, one))}
         given = global_variables() if var_list is None else var_list
         named = given if isinstance(given, dict) else {v.op.name: v for v in given}

@@ -37,7 +37,8 @@ globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
 globals().update(dict.fromkeys(_GENERATED.split(), _Generated(**_ALL)))
 gen_candidate_sampling_ops = gen_ctc_ops = gen_nn_ops = _Generated(**_NETWORKS)
 gen_image_ops = _Generated(**vars(tf.image))
-control_flow_ops = Namespace(**_ALL, smart_cond=tf.contrib.layers.utils.smart_cond, with_dependencies=_small.with_dependencies)
+control_flow_ops = Namespace(**_ALL, **_small.FLOW, smart_cond=tf.contrib.layers.utils.smart_cond,
+                             with_dependencies=_small.with_dependencies)
 init_ops = Namespace(**_ALL, **{name: getattr(_initializers, name) for name in (
     "Constant", "Identity", "Initializer", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal",
     "VarianceScaling", "Zeros", "identity_initializer")}, _compute_fans=_initializers.fans)
@@ -52,6 +53,7 @@ sparse_ops = Namespace(**_ALL, **{
     f"{line}{name}": getattr(_sparse_maps, name) for name in _sparse_maps.__all__ for line in ("", "_")})
 gen_data_flow_ops, gen_functional_ops, gen_sparse_ops = (
     _Generated(**vars(names)) for names in (data_flow_ops, functional_ops, sparse_ops))
+resources = Namespace(**_small.RESOURCES)
 random_ops = Namespace(**_ALL, parameterized_truncated_normal=_ops.parameterized_truncated_normal)
 lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup)})
 image_ops = image_ops_impl = tf.image
