@@ -1,6 +1,6 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
-import { duration, format, sentence, steps } from './kit/text';
+import { format, sentence, span, steps } from './kit/text';
 import { alike, mark, put, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
@@ -175,7 +175,7 @@ export class Page {
       running && status.counted
         ? ''
         : BUSY.includes(status.state) && status.seconds >= 1
-          ? `for ${duration(1000 * status.seconds)}`
+          ? `for ${span(status.seconds)}`
           : '';
     const inside = status.what ? (running ? `in ${status.what}` : status.what) : '';
     const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
@@ -183,7 +183,7 @@ export class Page {
     say(this._facts, facts.filter(Boolean).join(' · '));
     put(this._facts, { title: this._facts.textContent! });
     put(this._link, { hidden: !/^https?:/.test(status.page) });
-    mark(this._link, 'href', status.page);
+    mark(this._link, 'href', String(status.page));
     const paused = status.state === 'paused';
     if (this._asked !== null && paused === this._asked) {
       this._asked = null;
@@ -204,7 +204,7 @@ export class Page {
     const lines: [string, string][] = trouble ? [[trouble, '']] : [];
     if (silence) {
       lines.push([
-        `No word from the kernel for ${Math.round(silence)} s.`,
+        `No word from the kernel for ${span(silence)}.`,
         'It is stopped, or busy in a library call; what is shown below is what it said last.'
       ]);
     }
@@ -220,7 +220,8 @@ export class Page {
     }
     const text = lines.flat().join('\n');
     put(this._trouble, { hidden: !text });
-    this._trouble.classList.toggle('wb-mod-bad', status?.state === 'failed' || !!status?.lost.length || !!silence);
+    const bad = status?.state === 'failed' || !!status?.lost.length || !!silence;
+    put(this._trouble, { className: bad ? 'wb-Trouble wb-mod-bad' : 'wb-Trouble' });
     if (text !== this._troubleText) {
       this._troubleText = text;
       this._trouble.replaceChildren(
@@ -237,7 +238,7 @@ export class Page {
   private _showVerdict(view: StragglerView | null): void {
     const verdict = view?.verdict;
     put(this._verdict, { hidden: !verdict?.text || verdict.kind === 'unknown' });
-    this._verdict.classList.toggle('wb-mod-alarm', !!verdict?.alarm);
+    put(this._verdict, { className: verdict?.alarm ? 'wb-Verdict wb-mod-alarm' : 'wb-Verdict' });
     const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
     if (text !== this._verdict.title) {
       this._verdict.title = text;

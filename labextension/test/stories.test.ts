@@ -75,6 +75,26 @@ describe('a story', () => {
     expect(drawn({ ...later, series: other })).toEqual(['rate by step']);
   });
 
+  it('touches no element where what it says is the same', () => {
+    vi.useFakeTimers();
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const standing = { name: 'a.ipynb', trouble: '', silence: 0 };
+    const touched = (snapshot: Snapshot) => {
+      vi.advanceTimersByTime(1000);
+      const watch = new MutationObserver(() => undefined);
+      watch.observe(node, { subtree: true, childList: true, characterData: true, attributes: true });
+      page.show(snapshot, standing);
+      const records = watch.takeRecords().filter(one => one.attributeName !== 'data-updates'); // which count the words
+      watch.disconnect();
+      return records.map(({ type, attributeName, target }) => `${type} ${attributeName} ${(target as Element).outerHTML}`);
+    };
+    const first = snapshotOf(SCENARIOS[0]);
+    touched(first);
+    expect(touched(structuredClone(first))).toEqual([]);
+    expect(touched({ ...first, status: { ...first.status!, state: 'paused' } })).not.toEqual([]);
+  });
+
   it('draws a graph again when its colours differ, and says the newest times in any case', async () => {
     vi.useFakeTimers();
     const boxes = (items: unknown[]) => items.map((_, i) => ({ x: 0, y: 30 * i, width: 60, height: 26 }));

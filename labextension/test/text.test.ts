@@ -10,6 +10,7 @@ import {
   sentence,
   shortDevice,
   shortTask,
+  span,
   taskOf
 } from '../src/kit/text';
 
@@ -26,6 +27,18 @@ describe('numbers', () => {
     ]);
     expect([0, 40, 31360, 1.2e9].map(bytes)).toEqual(['0 B', '40 B', '31.4 kB', '1.2 GB']);
     expect([format(NaN), format(1e-7), format(12345)]).toEqual(['–', '1.0e-7', '12,345']);
+  });
+
+  it('says how long something goes on as exactly as one wants to know', () => {
+    expect([0.4, 8.2, 89, 121, 3540, 4830, 4e6].map(span)).toEqual([
+      '0 s',
+      '8 s',
+      '89 s',
+      '2 min',
+      '59 min',
+      '1 h 21 min',
+      '1,111 h 7 min'
+    ]);
   });
 
   it('tells neighbours on an axis apart', () => {

@@ -18,7 +18,7 @@ from workbench.viz.placement_view import placement_view
 from workbench.viz.report_data import read
 from workbench.viz.schema import GraphNode, Update, plain
 from workbench.viz.series_view import DRAWN, SeriesModel, thin
-from workbench.viz.units import amount, ms, number
+from workbench.viz.units import amount, ms, number, span
 
 pytestmark = pytest.mark.tiny
 
@@ -188,4 +188,6 @@ def test_html_is_escaped_unless_it_was_made_here():
 def test_units():
     assert [ms(v) for v in (0, 0.0004, 0.87, 9.8, 1250)] == ["0 ms", "0.4 µs", "870 µs", "9.8 ms", "1.25 s"]
     assert [amount(v) for v in (40, 31360, 5e9)] == ["40 B", "31.4 kB", "5 GB"]
+    lengths = ["0 s", "8 s", "89 s", "2 min", "59 min", "1 h 20 min", "1,111 h 7 min"]
+    assert [span(v) for v in (0.4, 8.2, 89, 121, 3540, 4829, 4e6)] == lengths
     assert [number(v) for v in (1234567, 0.1234, 1e-9, math.nan)] == ["1,234,567", "0.123", "1.00e-09", "nan"]

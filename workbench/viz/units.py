@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["amount", "ms", "number", "percent"]
+__all__ = ["amount", "ms", "number", "percent", "span"]
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -23,6 +23,14 @@ def ms(value: float) -> str:
     if abs(value) >= 1000:
         return f"{number(value / 1000)} s"
     return f"{number(value)} ms" if abs(value) >= 1 or value == 0 else f"{number(1000 * value)} µs"
+
+
+def span(seconds: float) -> str:
+    """How long something goes on, as exactly as one wants to know: '8 s', '12 min', '1 h 20 min'."""
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
 
 
 def percent(share: float) -> str:

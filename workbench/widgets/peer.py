@@ -17,9 +17,8 @@ from workbench.widgets.wire import pack, size
 
 __all__ = ["SILENT", "WINDOW", "Carrier", "Peer"]
 
-# Unacknowledged pictures per peer, at most. A page acknowledges four together (`labextension/src/talk.ts`): each time makes the
-# kernel look busy and idle, which JupyterLab draws.
-WINDOW = 6
+WINDOW = 6  # updates with pictures that a peer may still have to acknowledge; a page does so for four together
+# (`labextension/src/talk.ts`), for each time makes the kernel look busy and idle, which JupyterLab draws
 PACE = 0.5  # seconds between two updates of a page that asked for nothing: each message costs it more than what it draws
 SILENT = 20.0  # seconds without an expected acknowledgement after which a peer counts as gone; a page may take half of them
 

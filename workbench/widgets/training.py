@@ -13,6 +13,7 @@ from workbench.core.run.gate import gate
 from workbench.core.trace import journal
 from workbench.viz.hub import hub_of
 from workbench.viz.schema import Series
+from workbench.viz.units import span
 from workbench.widgets.base import reply_at_once
 from workbench.widgets.commands import carry_out
 from workbench.widgets.peer import PACE
@@ -92,7 +93,7 @@ def facts(training: Any, elapsed: float, notice: str = "") -> str:
         words.append(f"accuracy {100 * now.accuracy:.1f} %")
     rate = now.steps_per_second
     if training.running and rate:
-        words += [f"{rate:.3g} steps/s", f"{(now.steps - now.step) / rate:.0f} s left"]
+        words += [f"{rate:.3g} steps/s", f"{span((now.steps - now.step) / rate)} left"]
     said = "".join(f'<span style="white-space:nowrap">{one}</span>' for one in words)
     below = "".join(f"<div>{html.escape(one)}</div>" for one in (training.failed, notice) if one)
     return f'<div style="display:flex;flex-wrap:wrap;align-items:center;gap:0 16px">{said}</div>{below}'

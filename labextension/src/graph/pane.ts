@@ -1,5 +1,6 @@
 /** Everything known about one node, beside the graph: facts, cost, the line of the program, what flows in and out. */
 import type { GraphState, NodeDetails, NodeLink } from '../contract';
+import { put } from '../kit/keep';
 import { duration, format } from '../kit/text';
 import { button } from '../kit/section';
 
@@ -21,7 +22,7 @@ export class Pane {
 
   /** `details` of a node of `graph`; null while they are on their way. */
   show(id: string, details: NodeDetails | null, graph: GraphState | null): void {
-    this.node.hidden = !id;
+    put(this.node, { hidden: !id });
     const time = graph?.stats[id];
     const shown = `${id} ${details?.id} ${time === undefined ? '' : format(time, 2)}`;
     if (shown === this._shown && details === this._details) {

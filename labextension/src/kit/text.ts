@@ -33,6 +33,15 @@ function timed(milliseconds: number, said: (value: number) => string): string {
   return Math.abs(milliseconds) >= 1 || milliseconds === 0 ? `${said(milliseconds)} ms` : `${said(1000 * milliseconds)} µs`;
 }
 
+/** How long something goes on, as exactly as one wants to know: "8 s", "12 min", "1 h 20 min". */
+export function span(seconds: number): string {
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 2) {
+    return `${Math.round(seconds)} s`;
+  }
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60).toLocaleString('en')} h ${minutes % 60} min`;
+}
+
 /** "40 B", "31 kB", "1.2 GB". */
 export function bytes(count: number): string {
   const power = Math.min(4, Math.max(0, Math.floor(Math.log10(Math.max(1, count)) / 3)));

@@ -38,9 +38,9 @@ class Slider {
       this._input.value = String(part.value);
     }
     const waits = this._wanted !== null || !part.taken;
-    this._value.textContent = format(Number(this._input.value), 4);
-    this._value.classList.toggle('wb-mod-waits', waits);
-    this._value.title = waits ? 'The program has not taken this value yet' : 'The program has this value';
+    say(this._value, format(Number(this._input.value), 4));
+    const title = waits ? 'The program has not taken this value yet' : 'The program has this value';
+    put(this._value, { className: waits ? 'wb-mod-waits' : '', title });
   }
 
   private _moved(): void {

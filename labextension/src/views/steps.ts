@@ -115,10 +115,9 @@ class Entry {
   }
 
   show(task: TaskSteps, lost: boolean, named: boolean): void {
-    put(this.node, { title: task.task });
-    this.node.classList.toggle('wb-mod-lost', lost);
-    this.node.classList.toggle('wb-mod-slow', named);
-    this._key.style.background = task.device_color;
+    const className = [lost && 'wb-mod-lost', named && 'wb-mod-slow'].filter(Boolean).join(' ');
+    put(this.node, { title: task.task, className });
+    this._key.style.background ||= task.device_color;
     say(this._name, shortTask(task.task));
     say(this._median, `median ${exactly(task.median)},`);
     say(this._most, `95 % below ${exactly(task.p95)}`);

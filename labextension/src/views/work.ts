@@ -118,7 +118,10 @@ class Line {
     told ? arrange(this._where, [this._bar]) : say(this._where, row.why);
     mark(this._bar, 'aria-label', PARTS.map(([key, , words]) => `${words} ${duration(row[key])}`).join(', '));
     PARTS.forEach(([key], i) => {
-      this._pieces[i].style.width = `${((100 * row[key]) / most).toFixed(2)}%`;
+      const width = `${Number(((100 * row[key]) / most).toFixed(2))}%`;
+      if (this._pieces[i].style.width !== width) {
+        this._pieces[i].style.width = width;
+      }
     });
     say(this._works, told ? exactly(row.median_ms) : '–');
     put(this._waits, { className: waiting ? '' : 'wb-mod-none' });
