@@ -9,8 +9,12 @@ from typing import Any
 from benchmarks.panel_update import step
 from workbench.core.rings import Rows
 from workbench.core.trace import Journal, Span
+from workbench.viz import blame
 from workbench.viz.accounting import Accounting
+from workbench.viz.batch import Batch
+from workbench.viz.books import Sample
 from workbench.viz.hub import Hub, Watcher, hub_of
+from workbench.viz.step_index import StepIndex
 from workbench.viz.verdict import judge
 from workbench.viz.views.timeline import TimelineParameters
 
@@ -57,6 +61,31 @@ def test_one_more_step_and_its_verdict_cost_few_calls_however_many_spans_it_has(
     accounting.feed(steps[-1])
     assert calls(lambda: accounting.settle(everything=True)) < 1.6 * len(steps[-1])
     assert calls(lambda: judge(accounting)) < 18 * TASKS
+
+
+def test_spans_are_taken_in_by_their_steps_not_one_by_one():
+    """By whoever finds them again, and by whoever accounts for them."""
+    index, sample, accounting = StepIndex(100), Sample(), Accounting()
+
+    def take(spans: list[Span]) -> None:
+        batch = Batch(spans)
+        index.take(batch, 0, 0.0)
+        accounting.take(batch, sample.of(batch, "session_0", sparing=False))
+    few, many = recorded(2), recorded(2)
+    take([span for one in few for span in one])
+    assert accounting.waiting == 2 and [step.number for step in index.of("session_0")] == [0, 1]
+    assert calls(lambda: take([span for one in many for span in one])) < 0.1 * len(many[0])
+
+
+def test_what_a_step_says_of_who_holds_it_up_is_found_once_however_many_verdicts_look_at_it(monkeypatch):
+    found, accounting = list[int](), Accounting()
+    find = blame._blame
+    monkeypatch.setattr(blame, "_blame", lambda *given: (found.append(1), find(*given))[1])
+    for spans in recorded(5):
+        accounting.feed(spans)
+        accounting.settle(everything=True)
+        judge(accounting)
+    assert len(found) == 5
 
 
 def drawing(steps: list[list[Span]]) -> tuple[Hub, Watcher]:
