@@ -172,11 +172,7 @@ export class Page {
     const rate = running ? this._rate(status.step) : '';
     const part = status.parts ? `${status.part} of ${status.parts}` : '';
     const long =
-      running && status.counted
-        ? ''
-        : BUSY.includes(status.state) && status.seconds >= 1
-          ? `for ${span(status.seconds)}`
-          : '';
+      running && status.counted ? '' : BUSY.includes(status.state) && status.seconds >= 1 ? `for ${span(status.seconds)}` : '';
     const inside = status.what ? (running ? `in ${status.what}` : status.what) : '';
     const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
     const facts = [steps(status), rate, part, inside, long, lost, this._standing.name];
