@@ -150,3 +150,22 @@ def test_a_checkpoint_written_over_one_of_ours_is_the_one_that_is_read(tmp_path)
         session.run("train")
         saver.restore(session, path)
         assert session.run("global_step:0") == 1
+
+
+def test_what_sessions_keep_of_queues_and_data_sets_stays_out_of_graphs(tmp_path, caplog):
+    """As cifar10_train: a queue of examples, a monitored session."""
+    for number, source in enumerate((lambda: tf.train.batch([tf.constant(1.0)], 2), lambda: tf.data.Dataset.from_tensor_slices(
+            np.ones(8, np.float32)).repeat().batch(2).make_one_shot_iterator().get_next())):
+        folder = tmp_path / str(number)
+        with tf.Graph().as_default():
+            w = tf.get_variable("w", initializer=3.0)
+            loss = tf.reduce_sum(w * source(), name="loss")
+            step = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_or_create_global_step())
+            with tf.train.MonitoredTrainingSession(checkpoint_dir=str(folder), save_checkpoint_secs=600) as session:
+                session.run(step)
+        assert (folder / "graph.pbtxt").exists() and (folder / "model.ckpt-1.meta").exists()
+        graph = tf.GraphDef()
+        text_format.Parse((folder / "graph.pbtxt").read_text(), graph)
+        strange = {node.op for node in graph.node if node.op.startswith("Workbench")}
+        assert strange <= {"Workbenchdataset_iterator", "Workbenchiterator_next"}
+    assert "no meta graph is written" not in caplog.text
