@@ -69,7 +69,9 @@ def test_a_training_is_a_live_widget_with_a_text_beside_it(shell, training):
     seen(run, 3)
     data, _ = shell.display_formatter.format(run)
     assert "application/vnd.jupyter.widget-view+json" in data
-    assert "step 3 of 10" in data["text/html"] and "loss 0.5" in data["text/html"] and "1 s left" in data["text/html"]
+    facts = ("step 3 of 10", "7 steps/s", "1 s left", "loss 0.5", "accuracy 25.0 %")
+    places = [data["text/html"].find(words) for words in facts]
+    assert places == sorted(places) and places[0] > 0, "how far and how long still, then how well"
     assert data["text/plain"] == repr(run) == "<Training running: step 3 of 10, loss 0.5, accuracy 0.25>"
 
 

@@ -83,17 +83,17 @@ class TrainingView(ipywidgets.VBox):
 
 
 def facts(training: Any, elapsed: float, notice: str = "") -> str:
-    """HTML: state, step, loss with its curve, accuracy, rate, time left, each in one piece where the cell is narrow; below
+    """HTML: state, step, rate, time left, loss with its curve, accuracy, each in one piece where the cell is narrow; below
     them, why it failed."""
     now = training.progress
     words = [f"<b>{training.state.capitalize()}</b>", f"step {now.step:,} of {now.steps:,}" if now.steps else "no step yet"]
+    rate = now.steps_per_second
+    if training.running and rate:
+        words += [f"{rate:.3g} steps/s", f"{span((now.steps - now.step) / rate)} left"]
     if now.loss is not None:
         words.append(f"loss {now.loss:.4g}{_curve()}")
     if now.accuracy is not None:
         words.append(f"accuracy {100 * now.accuracy:.1f} %")
-    rate = now.steps_per_second
-    if training.running and rate:
-        words += [f"{rate:.3g} steps/s", f"{span((now.steps - now.step) / rate)} left"]
     said = "".join(f'<span style="white-space:nowrap">{one}</span>' for one in words)
     below = "".join(f"<div>{html.escape(one)}</div>" for one in (training.failed, notice) if one)
     return f'<div style="display:flex;flex-wrap:wrap;align-items:center;gap:0 16px">{said}</div>{below}'

@@ -28,13 +28,13 @@ export class TimelineSection extends Section {
         this._step,
         button('▶', 'The next step', () => this._turn(1))
       ),
-      this._range,
       this._follow,
       together(
         button('−', 'Zoom out (S)', () => this._board.zoom(1 / 1.5)),
         button('+', 'Zoom in (W)', () => this._board.zoom(1.5)),
         button('Fit', 'Show the whole step (0)', () => this._board.fit())
-      )
+      ),
+      this._range // below what one can press where a line has no room for both
     );
     this._legend.className = 'wb-Legend';
     this._legend.append(
