@@ -37,9 +37,10 @@ def _let_go() -> None:
 
 
 def _resign() -> None:
-    """The calling thread receives no more."""
+    """The calling thread receives no more, and hands nothing over while it lets go of what it kept."""
+    _current.leadership = None
     _let_go()
-    _current.leadership = _current.kept = None
+    _current.kept = None
 
 
 def release_receiver(needed: bool = False) -> None:
@@ -93,6 +94,9 @@ class Leadership:
 
     def hand_over(self) -> None:
         """Of the leader; it stays that after ResourceExhaustedError, when there is no thread to follow it."""
+        _let_go()
+        if not self.mine:                # what was kept took long, and it has handed over by now
+            return
         _resign()
         with self._changed:
             if self._parked:
