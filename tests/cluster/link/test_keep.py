@@ -110,26 +110,6 @@ def test_who_hands_over_keeps_nothing_back(scene: Scene):
     assert seen == [b"1", b"2"]
 
 
-def receivers() -> int:
-    return sum(thread.name.startswith("workbench-receive") for thread in threading.enumerate())
-
-
-def test_who_hands_over_while_it_lets_go_of_what_was_kept_has_one_successor(scene: Scene):
-    """To connect anew is long, too: two that read one stream would take it apart."""
-    more = []
-
-    def handle() -> None:
-        scene.links.post("a", [b"1"])
-        scene.links.drop(scene.links._links["a"])      # it broke meanwhile
-        before = receivers()
-        release_receiver()
-        more.append(receivers() - before)
-    scene.receive(handle)
-    assert more == [1] and scene.wait("a") == b"1"
-    scene.receive(lambda: scene.links.post("a", [b"2"]))
-    assert scene.wait("a") == b"2"
-
-
 def test_other_threads_send_at_once(scene: Scene):
     scene.links.post("a", [b"1"])
     assert scene.arrived("a") == b"1"

@@ -37,10 +37,9 @@ def _let_go() -> None:
 
 
 def _resign() -> None:
-    """The calling thread receives no more, and hands nothing over while it lets go of what it kept."""
-    _current.leadership = None
+    """The calling thread receives no more."""
     _let_go()
-    _current.kept = None
+    _current.leadership = _current.kept = None
 
 
 def release_receiver(needed: bool = False) -> None:
@@ -94,9 +93,6 @@ class Leadership:
 
     def hand_over(self) -> None:
         """Of the leader; it stays that after ResourceExhaustedError, when there is no thread to follow it."""
-        _let_go()
-        if not self.mine:                # what was kept took long, and it has handed over by now
-            return
         _resign()
         with self._changed:
             if self._parked:
