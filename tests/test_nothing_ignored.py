@@ -59,6 +59,7 @@ PROTOCOLS = {
     "restore",                                             # what savers call of objects
     "_get_dense_tensor", "_get_sparse_tensors",            # what feature columns of programs override
     "create_model_fn_ops", "_metrics", "logits",           # what models call of heads, and they of their kinds
+    "create_loss", "_measured",                            # what ready estimators call of theirs
     "every_n_step_begin", "every_n_step_end",              # what loops call of monitors
     "export",                                              # what evaluations call of exporters
     "_draw", "_possible",                                  # what sample and log_prob call of distributions

@@ -75,7 +75,7 @@ def test_a_length_of_nothing_is_refused():
 def test_iris_is_at_hand():
     iris = tables.load_dataset("iris")
     assert iris.data.shape == (150, 4) and iris.data.dtype == np.float64 and np.bincount(iris.target).tolist() == [50] * 3
-    with pytest.raises(ValueError, match="load_dataset: there is no data set 'x'; there is iris"):
+    with pytest.raises(ValueError, match="load_dataset: there is no data set 'x'; there is boston, iris, mnist"):
         tables.load_dataset("x")
 
 

@@ -302,25 +302,6 @@ def _(node: Node) -> Any:
     return ops.one_hot(indices, depth, on, off, axis=node.attr("axis", -1), dtype=on.dtype, name=node.exact)
 
 
-@exports("top_k")
-def _(writer: Any, op: Operation) -> None:
-    x, index, k = op.inputs[0], attr("type", as_dtype("int32")), op.attrs["k"]
-    if k is None:
-        dims = writer.aux(op, "Shape", [writer.ref(x)], {"T": attr("type", x.dtype), "out_type": index})
-        last, one = (writer.constant(op, "last", np.array([at], np.int32)) for at in (-1, 1))
-        count = writer.aux(op, "StridedSlice", [dims, last, one, one], {
-            "T": index, "Index": index, "shrink_axis_mask": attr("i", 1), "end_mask": attr("i", 1)})
-    else:
-        count = writer.constant(op, "k", np.int32(k))
-    writer.node(op, "TopKV2", [writer.ref(x), count], {"T": attr("type", x.dtype), "sorted": attr("b", op.attrs["sorted"])})
-
-
-@imports("TopKV2", "TopK")
-def _(node: Node) -> Any:
-    k = node.inputs[1] if node.proto.op == "TopKV2" else node.needed("k")
-    return tuple(ops.top_k(node.inputs[0], k=k, sorted=node.attr("sorted", True), name=node.exact))
-
-
 @exports("dynamic_stitch")
 def _(writer: Any, op: Operation) -> None:
     writer.node(op, "DynamicStitch", [writer.ref(t) for t in op.inputs], {
