@@ -124,7 +124,7 @@ export class WorkbenchPanel extends Widget {
     this._name();
     const status = this._live.link?.snapshot.status;
     status && this._page.showState(status);
-    this.isVisible && this.update(); // else when it is shown
+    this.update();
   }
 
   private _name(): void {
