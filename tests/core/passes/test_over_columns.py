@@ -87,6 +87,15 @@ def test_what_is_no_sum_of_columns_stays_apart(where):
         assert kinds([summed], [x, y])[-1] == "reduce_sum"
 
 
+def test_a_softmax_of_rows_is_in_no_kernel_with_sums_of_its_columns():
+    with Graph().as_default() as graph:
+        x = ops.placeholder("float32", [128, 1000])
+        fetches = [ops.reduce_mean(ops.softmax(x * 2.0), axis=0), ops.reduce_sum(ops.log_softmax(x), axis=[0])]
+    feeds = {x: np.random.default_rng(0).standard_normal((128, 1000)).astype(np.float32)}
+    for found, wanted in with_and_without(graph, fetches, feeds):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+
+
 def test_who_reads_a_sum_of_columns_waits_for_its_end():
     with Graph().as_default() as graph:
         x = ops.placeholder("float32", [512, 64])

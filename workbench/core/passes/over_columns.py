@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 
-from workbench.core.graph.graph import Operation
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.kernels.fused_columns import MANY, NARROWEST, SUMS, reduces_columns
 
 __all__ = ["columns_together", "over_columns"]
@@ -21,15 +21,13 @@ def over_columns(op: Operation) -> bool:
     return reduces_columns(op.attrs["axis"], shape) and shape[-1] >= NARROWEST and math.prod(shape) >= MANY
 
 
-def columns_together(members: Sequence[Operation], space: Sequence[int]) -> bool:
-    """Can one kernel compute them, of which some add up the columns of `space`? It goes through the rows, and knows of the
-    other inputs one number a column, or one in all; nobody inside can read a sum before its end."""
-    inside, sums = set(members), {op for op in members if over_columns(op)}
-    for op in members:
-        over = op.inputs[0].shape if op in sums else op.outputs[0].shape
-        if over.static != tuple(space) or any([t.op in sums for t in op.inputs]):
+def columns_together(members: Mapping[Operation, Sequence[Tensor]], sums: Set[Operation], space: Sequence[int]) -> bool:
+    """Can one kernel compute members over `space`, with what they read, of which `sums` add up its columns? It goes through the
+    rows, and knows of the other inputs one number a column, or one in all; nobody inside can read a sum before its end."""
+    for tensors in members.values():
+        if any([t.op in sums for t in tensors]):
             return False
-        outer = [t.shape.static for t in op.inputs[:1 if op.kind == "broadcast_to" else None] if t.op not in inside]
+        outer = [t.shape.static for t in tensors if t.op not in members]
         if not all([shape == tuple(space) or math.prod(shape[:-1]) == 1 for shape in outer]):
             return False
     return True

@@ -55,8 +55,10 @@ def together(members: Sequence[Operation]) -> bool:
     shapes, over = {_extent(op) for op in members}, space(members)
     if not over:
         return len(shapes) == 1
-    if any([over_columns(op) for op in members]):
-        return columns_together(members, over)
+    sums = {op for op in members if over_columns(op)}
+    if sums:
+        whole = shapes == {Shape(over)} and not any([over_rows(op) for op in members])
+        return whole and columns_together({op: read(op) for op in members}, sums, over)
     dropping = {op for op in members if op.kind in REDUCTIONS and not op.attrs["keepdims"]}
     return shapes <= {Shape(over), _one_a_row(over)} and not any([t.op in dropping for op in members for t in op.inputs])
 
