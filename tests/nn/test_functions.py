@@ -1,6 +1,8 @@
 """Defun: calls, gradients of their own, captures, and what is refused."""
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -204,6 +206,18 @@ def test_one_name_is_one_function() -> None:
     Defun("float32", func_name="f")(lambda x: x + 1.0)(1.0)
     with pytest.raises(errors.InvalidArgumentError, match="the graph has another function 'f' already"):
         Defun("float32", func_name="f")(lambda x: x + 2.0)(1.0)
+
+
+def test_the_graph_keeps_the_functions_whose_bodies_it_has() -> None:
+    """By their number alone, a later function could have been taken for one that was gone."""
+    def called() -> weakref.ref[Any]:
+        same = Defun("float32", func_name="f")(lambda x: x + 1.0)
+        same(1.0)
+        return weakref.ref(same)
+
+    kept = [called() for _ in range(3)]
+    gc.collect()
+    assert None not in [one() for one in kept]
 
 
 def test_operations_that_take_functions_by_name() -> None:

@@ -172,7 +172,7 @@ class Function:
         return self._first or self._body(get_default_graph(), [Shape(None)] * len(self.declared_input_types))
 
     def _body(self, graph: Graph, shapes: Sequence[Shape]) -> Any:
-        known = graph.held.setdefault(("bodies", id(self)), {})
+        known = graph.held.setdefault(("bodies", self), {})      # held itself: a number may be another's later
         if tuple(shapes) not in known:
             if self._building:
                 raise errors.InvalidArgumentError(f"{self._label}: the function calls itself; write it with "

@@ -25,10 +25,10 @@ class Features:
     """
 
     def __init__(self, features: Mapping[Any, Any], collections: Sequence[str] = ()) -> None:
-        self._features, self._transformed = features, dict[int, Any]()
+        self._features, self._transformed = features, dict[int, tuple[Any, Any]]()      # with the columns, which stay theirs
         self.collections = list(dict.fromkeys([*collections, GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]))
-        self._made = {id(key): value if isinstance(value, tuple) else (value, None) for key, value in features.items()
-                      if isinstance(key, Categorical)}
+        self._made = {id(key): (key, value if isinstance(value, tuple) else (value, None))
+                      for key, value in features.items() if isinstance(key, Categorical)}
 
     def raw(self, key: str) -> Any:
         """A feature: sparse, or dense with a dimension for its values. ValueError (InvalidArgumentError) for a missing one."""
@@ -69,14 +69,14 @@ class Features:
             if made is None:
                 raise errors.InvalidArgumentError(f"feature columns: Column {key.name} is not supported.; its "
                                                   "_transform_feature gives None")
-            self._transformed[id(key)] = made
-        return self._transformed[id(key)]
+            self._transformed[id(key)] = key, made
+        return self._transformed[id(key)][1]
 
     def of(self, column: Any, make: Callable[[Features], Any]) -> Any:
         """What a column makes of the features, once."""
         if id(column) not in self._made:
-            self._made[id(column)] = make(self)
-        return self._made[id(column)]
+            self._made[id(column)] = column, make(self)
+        return self._made[id(column)][1]
 
 
 class IdsAndWeights(NamedTuple):
