@@ -466,6 +466,8 @@ _PATCH = {"ksizes": [1, 3, 2, 1], "strides": [1, 2, 1, 1], "rates": [1, 1, 2, 1]
 _patches = lambda x: np.stack([np.stack([x[:, i:i + 3, j:j + 3:2].reshape(len(x), -1) for j in range(2)], 1)      # noqa: E731
                                for i in (0, 2)], 1)
 case("image_patches", X, value=_patches, attrs=_PATCH, call=lambda x, **a: ops.extract_image_patches(x, **a))
+case("image_patches", X, call=lambda x: ops.extract_image_patches(x, [1, 2, 4, 1], [1, 1, 1, 1], [1, 1, 1, 1], "VALID"),
+     value=lambda x: np.stack([x[:, i:i + 2].reshape(len(x), 1, -1) for i in range(4)], 1), label="of whole rows")
 case("image_patches", X, call=lambda x: ops.extract_image_patches(x, [1, 3, 3, 1], [1, 1, 1, 1], [1, 1, 1, 1], "SAME"),
      value=lambda x: direct(x, np.eye(18).reshape(3, 3, 2, 18), (1, 1), ((1, 1), (1, 1))), label="same")
 case("image_patches_grad", reals(2, 2, 2, 12), ints(2, 5, 4, 2),

@@ -86,7 +86,8 @@ def families(row: Case) -> list[list[Axis]]:
     found += [[(i, axis)] for i, s in enumerate(shapes) for axis in range(len(s))]
     names = definition.inputs if definition is not None and row.call is None else ()
     fixed = {i for i, name in enumerate(names) if name in SHAPES}
-    return [axes for axes in found
+    distinct = dict.fromkeys(tuple(sorted(axes)) for axes in found)      # several ways lead to most of them
+    return [list(axes) for axes in distinct
             if axes and all(shapes[i][axis] for i, axis in axes) and not fixed & {i for i, _ in axes}]
 
 
@@ -193,11 +194,12 @@ def chain(y: Tensor) -> Tensor:
 
 
 def followers(row: Case, size: str) -> list[Callable[[Tensor], Tensor]]:
-    """Each fusion costs a compilation: an elementwise operation of many elements meets all followers in one."""
+    """Each fusion costs a compilation: no more of them than what differs. Few elements are in no chain's kernel, none have
+    no seam but that, and an elementwise operation of many elements meets all followers in one."""
     joins = row.op in registry and registry[row.op].elementwise is not None
-    if size == "tail":
-        return [rectified, twice]
-    return [chain] if joins and size == "large" else [rectified, twice, chain]
+    if size == "empty" or (joins and size == "large"):
+        return [chain]
+    return [rectified, twice, chain] if size == "large" else [rectified, twice]
 
 
 def close(value: Any, wanted: Array, exact: bool = False) -> None:

@@ -39,7 +39,7 @@ def _put_back(inputs, attrs):
 def image_patches(images, *, ksize, strides, padding, dilations):
     """[n, rows, columns, height · width · c]: the window of `ksize` at each place, laid out flat; zeros outside."""
     attrs = {"strides": strides, "padding": padding, "dilations": dilations}
-    found = views(images, ksize, attrs)
+    found = views(images, ksize, attrs).copy()      # where windows are as wide as the images, no reshaping copies
     return found.reshape(*found.shape[:3], math.prod(found.shape[3:]))
 
 
