@@ -93,7 +93,10 @@ class Leadership:
 
     def hand_over(self) -> None:
         """Of the leader; it stays that after ResourceExhaustedError, when there is no thread to follow it."""
-        _resign()
+        _let_go()
+        if not self.mine:                # that took long, and has handed over by now: two would take one stream apart
+            return
+        _current.leadership = _current.kept = None
         with self._changed:
             if self._parked:
                 self._parked -= 1
