@@ -13,6 +13,7 @@ import pytest
 from tests.cluster.chief.test_chief import everywhere
 from tests.cluster.task.test_task import HERE, THERE, Scripted
 from tests.cluster.wires import SESSION, Wire
+from workbench import errors
 from workbench.cluster.link import admission
 from workbench.cluster.link.upgrade import Hello
 from workbench.cluster.task import host as hosts
@@ -169,3 +170,24 @@ def test_the_loop_of_a_dask_worker_goes_on_while_the_locks_of_a_task_are_held(cl
         assert client.run(lambda: "here", workers=[address]) == {address: "here"}
     finally:
         client.run(hold, take=False, workers=[address])
+
+
+def test_a_loop_that_does_not_answer_connects_nobody_now_or_later(stage: Stage, monkeypatch: pytest.MonkeyPatch):
+    blocked, given_up = threading.Event(), threading.Event()
+
+    async def connect(address: str) -> None:
+        try:
+            await asyncio.sleep(SECONDS)
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+    monkeypatch.setattr(stage.host._worker, "rpc", SimpleNamespace(connect=connect), raising=False)
+    stage.loop.call_soon_threadsafe(blocked.wait)
+    task = SimpleNamespace(session=SESSION, name=HERE, unix=False, timeout=2 * SECONDS, key=KEY)
+    monkeypatch.setattr(hosts, "_LATE", 0.01 - task.timeout)
+    try:
+        with pytest.raises(errors.UnavailableError, match=r"^/job:ps/task:0: no connection .* worker tcp://here does not answer"):
+            stage.host._dial(task, "/job:ps/task:0", "tcp://there")
+    finally:
+        blocked.set()
+    assert given_up.wait(SECONDS)

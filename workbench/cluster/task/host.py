@@ -28,6 +28,7 @@ __all__ = ["TaskHost", "WorkbenchWorker"]
 logger = logging.getLogger("workbench")
 
 _TICK = 1.0                  # seconds between two looks at tasks whose chief may be gone
+_LATE = 5.0                  # seconds that a worker's event loop may take over what has a time limit of its own
 _GOODBYE = 10.0              # seconds that tasks may take to end when their worker stops
 
 
@@ -126,10 +127,21 @@ class TaskHost:
         task.start()
 
     def _dial(self, task: Task, target: str, address: str) -> Connection:
-        """Called on a task's thread: connect through the worker's own pool, on its loop."""
+        """Called on a task's thread: connect through the worker's own pool, on its loop.
+
+        UnavailableError also where the loop itself does not answer; then nothing is left to be connected later.
+        """
         hello = Hello(task.session, task.name, target, False, upgrade.host_identity() if task.unix else "")
         coroutine = upgrade.connect(self._worker.rpc, address, hello, self.pool, task.timeout, task.key)
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(task.timeout + 5)
+        asked = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return asked.result(task.timeout + _LATE)
+        except TimeoutError:
+            if not asked.cancel():               # it came meanwhile, or this is what it says itself
+                return asked.result()
+            raise errors.UnavailableError(f"{target}: no connection to {address} within {task.timeout + _LATE:g} s: the event loop "
+                                          f"of the Dask worker {self._worker.address} does not answer; find out what blocks "
+                                          "it") from None
 
     def _forget(self, task: Task) -> None:
         with self._lock:
