@@ -200,10 +200,10 @@ class SyncReplicasOptimizer(Optimizer):
         session.run(self._resize, {self._members: min(self._total - self._lost, self._counted)})
 
     def follow(self, session: Any) -> None:
-        """Lose a worker when the cluster of `session` loses the task that its gradients come from, or has lost it already."""
+        """Until `session` is closed, lose a worker when its cluster loses the task that its gradients come from, or has lost
+        it already."""
         self._built("follow")
-        cluster = getattr(session.backend, "cluster", None)
-        if cluster is None:
+        if not hasattr(session.backend, "cluster"):
             raise errors.InvalidArgumentError("SyncReplicasOptimizer.follow: the session runs in this process, whose "
                                               "workers are threads; it is for sessions on a cluster")
 
@@ -213,7 +213,7 @@ class SyncReplicasOptimizer(Optimizer):
                 count = sum(task_of(worker) in self._gone for worker in self._workers)
                 if count:
                     self.lose_workers(session, count)
-        cluster.when_lost(lost)
+        session.backend.when_lost(lost)
 
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SessionRunHook:
         """For MonitoredTrainingSession: on the chief it starts what applies the means, on each worker the worker's steps.

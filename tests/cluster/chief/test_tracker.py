@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from tests.cluster.wires import SESSION, Wire
 from workbench import errors
+from workbench.cluster.chief.backend import ClusterBackend
 from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.tracker import EPOCH, Tracker
 from workbench.cluster.link.group import ReceiverGroup
@@ -141,6 +143,18 @@ def test_who_asks_for_losses_hears_of_each_once_also_of_those_before():
     scene.wires[B].end(EOFError("gone"))
     scene.tracker.on_lost(scene.members[B], EOFError("again"))
     assert heard.acquire(timeout=60) and told == [A, B]
+
+
+def test_a_session_that_was_closed_hears_of_no_loss():
+    scene, told = Scene(), []
+    heard = threading.Semaphore(0)
+    backend = ClusterBackend(SimpleNamespace(tasks=(A, B), home=A, device_types={}, when_lost=scene.tracker.when_lost))
+    backend.when_lost(lambda task: told.append("closed"))
+    scene.tracker.when_lost(lambda task: (told.append(task), heard.release()))
+    backend.close()
+    scene.wires[A].end(EOFError("gone"))
+    assert heard.acquire(timeout=60) and told == [A]
+    assert len(scene.tracker._mourners) == 1
 
 
 def test_a_lost_link_fails_the_steps_that_both_its_ends_have_a_part_in():

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from workbench import errors
@@ -27,6 +27,7 @@ class Tasks(Protocol):
     home: str
     device_types: dict[str, str]
 
+    def when_lost(self, callback: Callable[[str], None]) -> Callable[[], None]: ...
     def register_all(self, handle: str, programs: Any, targets: Any, *, told: Told, relays: Any) -> None: ...
     def unregister(self, handles: Any) -> None: ...
     def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool, deadline: float | None) -> dict[str, list[Any]]: ...
@@ -40,6 +41,7 @@ class ClusterBackend:
     def __init__(self, cluster: Tasks) -> None:
         self.cluster = cluster
         self._registered: weakref.WeakSet[_Runner] = weakref.WeakSet()
+        self._heard: list[Callable[[], None]] = []
         types = {task: kind.upper() for task, kind in cluster.device_types.items()}
         for task in types:
             if task not in cluster.tasks:
@@ -65,6 +67,10 @@ class ClusterBackend:
             self.cluster.register_all(name, programs, targets, told=told, relays=relays.choose(parts))
         return runner
 
+    def when_lost(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(task)` once, on a thread of its own, for each task that is lost before this is closed."""
+        self._heard.append(self.cluster.when_lost(callback))
+
     def memory(self, device: str) -> Memory | None:
         """The tasks count their own."""
         return None
@@ -73,6 +79,8 @@ class ClusterBackend:
         """Tasks forget what was registered here; the cluster outlives its sessions, its owner closes it."""
         for runner in list(self._registered):
             runner.release()
+        while self._heard:
+            self._heard.pop()()
 
 
 class _Runner:

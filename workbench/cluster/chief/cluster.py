@@ -230,9 +230,10 @@ class Cluster(Staying):
                 found[task] = {"task": task, "lost": error.message}
         return found
 
-    def when_lost(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(task)` once, on a thread of its own, for each task that is lost already or will be."""
-        self._tracker.when_lost(callback)
+    def when_lost(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call `callback(task)` once, on a thread of its own, for each task that is lost already or will be; whoever wants
+        to hear no more calls, once, what this returns."""
+        return self._tracker.when_lost(callback)
 
     def flush(self) -> None:
         """Wait until the spans that tasks recorded so far are in the journal."""

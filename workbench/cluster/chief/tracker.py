@@ -294,14 +294,19 @@ class Tracker:
         for mourner in mourners:
             _mourn(mourner, member.task)
 
-    def when_lost(self, callback: Callable[[str], None]) -> None:
+    def when_lost(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Call `callback(task)` once, on a thread of its own, for each task that is lost: those that are already, and those
-        that will be."""
+        that will be, until what this returns is called, once."""
         with self._mourning:
             self._mourners.append(callback)
             lost = [task for task, member in self.members.items() if member.lost is not None]
         for task in lost:
             _mourn(callback, task)
+
+        def forget() -> None:
+            with self._mourning:
+                self._mourners.remove(callback)
+        return forget
 
     def begin_anew(self, session: int, why: errors.Error) -> None:
         """All tasks are given up: steps in flight fail with `why`, and so do those that begin before there are new ones."""

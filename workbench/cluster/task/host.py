@@ -139,9 +139,9 @@ class TaskHost:
         except TimeoutError:
             if not asked.cancel():               # it came meanwhile, or this is what it says itself
                 return asked.result()
-            raise errors.UnavailableError(f"{target}: no connection to {address} within {task.timeout + _LATE:g} s: the event loop "
-                                          f"of the Dask worker {self._worker.address} does not answer; find out what blocks "
-                                          "it") from None
+            raise errors.UnavailableError(f"{target}: no connection to {address} within {task.timeout + _LATE:g} s: the event "
+                                          f"loop of the Dask worker {self._worker.address} does not answer; find out what "
+                                          "blocks it") from None
 
     def _forget(self, task: Task) -> None:
         with self._lock:
