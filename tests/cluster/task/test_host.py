@@ -177,7 +177,7 @@ def test_a_loop_that_does_not_answer_connects_nobody_now_or_later(stage: Stage, 
 
     async def connect(address: str) -> None:
         try:
-            await asyncio.sleep(SECONDS)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             given_up.set()
             raise
@@ -186,7 +186,7 @@ def test_a_loop_that_does_not_answer_connects_nobody_now_or_later(stage: Stage, 
     task = SimpleNamespace(session=SESSION, name=HERE, unix=False, timeout=2 * SECONDS, key=KEY)
     monkeypatch.setattr(hosts, "_LATE", 0.01 - task.timeout)
     try:
-        with pytest.raises(errors.UnavailableError, match="^/job:ps/task:0: .* worker tcp://here does not answer"):
+        with pytest.raises(errors.UnavailableError, match=r"^/job:ps/task:0: .* worker tcp://here does not answer"):
             stage.host._dial(task, "/job:ps/task:0", "tcp://there")
     finally:
         blocked.set()

@@ -231,8 +231,7 @@ class Cluster(Staying):
         return found
 
     def when_lost(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call `callback(task)` once, on a thread of its own, for each task that is lost already or will be; whoever wants
-        to hear no more calls, once, what this returns."""
+        """Call `callback(task)` once, on its own thread, for each task that is or gets lost; what it returns ends that."""
         return self._tracker.when_lost(callback)
 
     def flush(self) -> None:
