@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.cluster.chief import opening
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.dask import launch
 
@@ -65,6 +66,31 @@ def test_too_few_that_answer_are_too_few(monkeypatch):
         client.answers["c"].set()
         with pytest.raises(errors.ResourceExhaustedError, match="has 1 workers"):
             await chosen(client)
+    asyncio.run(scene())
+
+
+def test_workers_that_the_cluster_has_asked_for_are_waited_for():
+    async def scene() -> None:
+        client, found = Scripted("a"), []
+        client.cluster = SimpleNamespace(plan={"a", "b"})
+        asked = client.scheduler.identity
+
+        async def identity(n_workers: int) -> dict[str, Any]:
+            found.append(n_workers)
+            if len(found) == 3:      # the first look and whether there are more to come did not find it
+                client.answers["b"] = asyncio.Event()
+                client.answers["b"].set()
+            return await asked(n_workers)
+        client.scheduler.identity = identity
+        client.answers["a"].set()
+        async with asyncio.timeout(60):
+            assert await opening._find(client, TASKS, {}, 0.0, 60.0) == dict(zip(TASKS, "ab"))
+        client.answers.pop("b")
+        with pytest.raises(errors.ResourceExhaustedError, match="has 1 workers"):
+            await opening._find(client, TASKS, {}, 0.0, 0.0)      # it had time enough
+        client.cluster = None
+        with pytest.raises(errors.ResourceExhaustedError, match="has 1 workers"):
+            await opening._find(client, TASKS, {}, 0.0, 60.0)
     asyncio.run(scene())
 
 

@@ -25,13 +25,14 @@ async def connect_tasks(client: Any, named: Mapping[str, Any], hellos: Mapping[s
     """task -> (address of its Dask worker, connection), on the client's loop; `hellos` are by task, and so are the workers
     `named` by the user.
 
-    With `patience` (seconds) only workers that answer are taken, and more are waited for when there are too few.
+    With `patience` (seconds) only workers that answer are taken, and more are waited for when there are too few. Those that
+    the client's cluster has asked for and that are not there yet are waited for, for `timeout` seconds, in any case.
     FailedPreconditionError when the scheduler is gone: its workers end with it, so nothing is left to open tasks on.
     """
     try:
         await launch.install(client)
         await launch.install_page(client)
-        addresses = await _find(client, tuple(hellos), named, patience)
+        addresses = await _find(client, tuple(hellos), named, patience, timeout)
     except OSError as error:
         if isinstance(error, errors.Error):
             raise
@@ -43,13 +44,15 @@ async def connect_tasks(client: Any, named: Mapping[str, Any], hellos: Mapping[s
     return {task: (addresses[task], one) for task, one in zip(hellos, await connect_all(calls))}
 
 
-async def _find(client: Any, tasks: tuple[str, ...], named: Mapping[str, Any], patience: float) -> dict[str, str]:
-    until = time.monotonic() + patience
+async def _find(client: Any, tasks: tuple[str, ...], named: Mapping[str, Any], patience: float,
+                timeout: float) -> dict[str, str]:
+    begun = time.monotonic()
     while True:
         try:
             return await launch.choose_workers(client, tasks, named, answering=patience > 0)
         except errors.ResourceExhaustedError:
-            if time.monotonic() > until:
+            waited = time.monotonic() - begun
+            if waited > patience and (waited > timeout or not await launch.more_to_come(client)):
                 raise
         await asyncio.sleep(_AGAIN_SECONDS)
 

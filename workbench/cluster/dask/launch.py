@@ -23,7 +23,7 @@ from workbench.cluster.dask.nanny import ScriptlessNanny
 from workbench.cluster.dask.page import ROUTE, WorkbenchScheduler
 from workbench.cluster.task.host import WorkbenchWorker
 
-__all__ = ["choose_workers", "embedded", "install", "install_page", "page_of", "resolve"]
+__all__ = ["choose_workers", "embedded", "install", "install_page", "more_to_come", "page_of", "resolve"]
 
 logger = logging.getLogger("workbench")
 
@@ -163,6 +163,12 @@ async def choose_workers(client: Client, tasks: tuple[str, ...], named: Mapping[
         logger.warning("workbench: %s is on a Dask worker that is killed when it holds %.1f GB, variables included; start "
                        "workers with --memory-limit 0", task, 0.95 * limit / 1e9)
     return found
+
+
+async def more_to_come(client: Client) -> bool:
+    """Has the client's cluster asked for workers that are not there yet? SSH and batch systems start them in their own time."""
+    wanted = len(getattr(client.cluster, "plan", ()))
+    return wanted > len((await client.scheduler.identity(n_workers=-1))["workers"])
 
 
 async def _hosted(client: Client, addresses: list[str], enough: int) -> dict[str, int]:
