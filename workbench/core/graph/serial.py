@@ -10,6 +10,7 @@ from workbench import errors
 from workbench.core.graph.dimension import Length
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.opdef import registry
 from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import Subgraph
@@ -67,6 +68,10 @@ def _graph(graph: Graph) -> list[Any]:
 def _read_graph(rows: list[Any], graph: Graph) -> Graph:
     late: list[tuple[str, int, str]] = []
     for kind, name, inputs, controls, attrs, device, colocation, source, shapes in rows:
+        if kind not in registry:
+            raise errors.UnimplementedError(f"program: {name} is an operation {kind!r}, which this process has not; if it is "
+                                            "your own, import the module that defines it in the processes of the cluster too "
+                                            "(client.upload_file, then client.run, or dask worker --preload)")
         tensors: list[Tensor] = []
         for position, text in enumerate(inputs):
             if graph.has(text.rpartition(":")[0]):
