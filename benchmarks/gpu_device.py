@@ -5,7 +5,7 @@ import ctypes
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -109,8 +109,9 @@ class Product:
     handle = ctypes.c_void_p()
     workspace: Any = None
 
-    def __init__(self, a: Any, b: Any, out: Any, kind: int, arithmetic: int) -> None:
-        """`a`, `b`, `out`: addresses with their shapes, as (pointer, (rows, columns))."""
+    def __init__(self, arrays: Iterable[tuple[int, Any]], kind: int, arithmetic: int) -> None:
+        """`arrays`: a, b and out, each as (pointer, (rows, columns))."""
+        a, b, out = arrays
         self._start()
         lt, make = self.library, ctypes.c_void_p
         self.descriptor, self.preference = make(), make()

@@ -71,7 +71,7 @@ def lt_in_capture(rows: Rows, cupy: Any, stream: Any) -> None:
     with stream:
         a, b = (cupy.random.random((512, 512), dtype=cupy.float32) for _ in range(2))
         out = cupy.full((512, 512), np.nan, cupy.float32)
-        product = Product(*((value.data.ptr, value.shape) for value in (a, b, out)), Product.FLOAT, Product.EXACT)
+        product = Product((((value.data.ptr, value.shape)) for value in (a, b, out)), Product.FLOAT, Product.EXACT)
         product(stream.ptr)
         eager = out.get()
         same("cuBLASLt", eager, cupy.asnumpy(a).astype(np.float64) @ cupy.asnumpy(b), 1e-5)
@@ -94,7 +94,7 @@ def lt_in_capture(rows: Rows, cupy: Any, stream: Any) -> None:
 def _small(cupy: Any, stream: Any) -> Callable[[], None]:
     a = cupy.ones((64, 64), cupy.float32)
     out = cupy.empty_like(a)
-    product = Product(*((value.data.ptr, value.shape) for value in (a, a, out)), Product.FLOAT, Product.EXACT)
+    product = Product((((value.data.ptr, value.shape)) for value in (a, a, out)), Product.FLOAT, Product.EXACT)
     return lambda: product(stream.ptr)
 
 
@@ -115,7 +115,7 @@ def products(rows: Rows) -> None:
         for size in SIZES:
             a, b = (torch.randn(size, size, device="cuda").to(dtype) for _ in range(2))
             out = torch.full_like(a, float("nan"))
-            product = Product(*((v.data_ptr(), tuple(v.shape)) for v in (a, b, out)), kind, arithmetic)
+            product = Product((((v.data_ptr(), tuple(v.shape))) for v in (a, b, out)), kind, arithmetic)
             product(stream.ptr)
             stream.synchronize()
             reference = (a.double() @ b.double()).cpu()

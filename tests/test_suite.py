@@ -40,8 +40,8 @@ def test_a_folder_that_is_called_like_a_mark_gives_its_tests_no_mark(tmp_path):
     (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_one.py").write_text("def test_one():\n    pass\n")
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)], cwd=folder, timeout=100,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)], cwd=folder,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=100)
     assert "1 passed" in done.stdout and "GPU tests: 0 run" in done.stdout, done.stdout
 
 
