@@ -81,7 +81,12 @@ KINDS = {"browser": "browser", "gpu": "GPU", "oracle": "oracle"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, never skip, what this machine cannot run; the summary below says so by name."""
+    """Deselect, never skip, what this machine cannot run; the summary below says so by name.
+
+    Reports carry each test's kinds: their keywords have the names of folders too, and a checkout may be called like a kind.
+    """
+    for item in items:
+        item.user_properties.append(("kinds", [kind for kind in KINDS if item.get_closest_marker(kind)]))
     for kind in KINDS:
         if missing(kind):
             gone = [item for item in items if item.get_closest_marker(kind)]
@@ -94,7 +99,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     chosen = config.getoption("markexpr")
     reports = [r for group in terminalreporter.stats.values() for r in group if getattr(r, "when", "") == "call"]
     for kind, label in KINDS.items():
-        count = sum(kind in report.keywords for report in reports)
+        count = sum(kind in dict(report.user_properties).get("kinds", ()) for report in reports)
         wanted = chosen.replace(f"not {kind}", "")
         asked = (wanted == chosen and (chosen.startswith("not ") or not chosen)) or kind in wanted
         if count or asked:

@@ -1,6 +1,7 @@
 """How `make test` runs: commands side by side are told apart and none fails unheard; files without wanted marks stay closed."""
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,17 @@ def test_commands_side_by_side_print_one_after_the_other_and_all_must_succeed(co
     ("(cluster or gpu) and not browser", {"browser", "cluster"}, True), ("browser", {"parametrize", "cluster"}, False)])
 def test_a_file_is_loaded_where_some_of_its_tests_may_have_the_marks_that_are_asked_for(asked, written, may):
     assert may_be_chosen(asked, written) is may
+
+
+def test_a_folder_that_is_called_like_a_mark_gives_its_tests_no_mark(tmp_path):
+    folder = tmp_path / "gpu"
+    folder.mkdir()
+    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_one.py").write_text("def test_one():\n    pass\n")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)], cwd=folder,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=100)
+    assert "1 passed" in done.stdout and "GPU tests: 0 run" in done.stdout, done.stdout
 
 
 def test_marks_are_written_where_the_tests_stand():
