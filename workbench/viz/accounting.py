@@ -34,6 +34,7 @@ __all__ = ["Accounting", "Step"]
 
 KEPT = 200  # accounted steps
 PENDING = 2000  # steps whose spans are still coming
+ENDS = 20_000  # steps whose ends are remembered
 REMEMBERED = 50_000  # spans of accounted steps in which causes are looked up
 OVERLAPPING = 512  # steps that may lie in one step's time
 SETTLED = 0.7  # seconds after the end of a step in which its spans may still come (tasks send twice a second)
@@ -50,7 +51,7 @@ class Step:
     start: float
     end: float
     ledger: Ledger
-    gap: float = 0.0  # seconds since the step before it, 0 when that was not recorded
+    gap: float = float("nan")  # seconds between the end of the step before it and its start; NaN where nobody told of that one
 
     @property
     def whole(self) -> float:
@@ -123,7 +124,7 @@ class Accounting:
         self._ends: list[float] = []  # theirs
         self._newest = float("-inf")
         self._fed = float("-inf")  # when spans came last
-        self._before: dict[str, tuple[int, float]] = {}  # run -> number and end of its newest step
+        self._until: dict[tuple[str, int], float] = {}  # run and number -> end of a step, accounted for or not
 
     def feed(self, spans: Iterable[Row]) -> bool:
         """Take in `spans`; True when one belongs to a step."""
@@ -131,7 +132,9 @@ class Accounting:
         return self.take(batch, batch.pieces)
 
     def take(self, batch: Batch, pieces: Sequence[Piece]) -> bool:
-        """Take in these steps of a batch; True when there is one."""
+        """Take in these steps of a batch; True when there is one. Of the others the end alone counts: a gap begins there."""
+        for piece in batch.pieces:
+            self._until[piece.run, piece.step] = max(piece.end, self._until.get((piece.run, piece.step), piece.end))
         for piece in pieces:
             key = piece.run, piece.step
             if key not in self._open:
@@ -141,6 +144,8 @@ class Accounting:
         self._fed = time.perf_counter() if pieces else self._fed
         while len(self._open) > PENDING:
             del self._open[next(iter(self._open))]
+        while len(self._until) > ENDS:
+            del self._until[next(iter(self._until))]
         return bool(pieces)
 
     def settle(self, everything: bool = False, accounts: int = 1 << 62, told: float = float("-inf")) -> list[Step]:
@@ -165,10 +170,8 @@ class Accounting:
         self._remember(_near([opened for _, opened in found], chosen))
         made = []
         for (run, number), opened in found:
-            before = self._before.get(run)
-            gap = max(0.0, opened.start - before[1]) if before is not None and before[0] + 1 == number else 0.0
-            self._before[run] = (number, opened.end)
             if id(opened) in chosen:
+                gap = max(opened.start - self._until.get((run, number - 1), float("nan")), 0.0)  # of NaN is NaN
                 parts = yield from self._accounts(opened)
                 made.append(Step(run, opened.executable, number, opened.start, opened.end, parts, gap))
         self.steps.extend(made)
