@@ -205,14 +205,14 @@ export class Page {
       ]);
     }
     if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
-      lines.push([`${WORDS[status.state]} at ${steps(status)}: ${status.cause}.`, sentence(status.fix)]);
+      lines.push([sentence(`${WORDS[status.state]} at ${steps(status)}: ${status.cause}`), sentence(status.fix)]);
     }
     for (const [topic, why] of Object.entries(this._snapshot?.faults ?? {}).filter(([, why]) => why)) {
       lines.push([`The view "${topic}" cannot be shown.`, why]);
     }
     for (const lost of status?.lost.filter(one => one.cause) ?? []) {
       const said = lines.some(([fact]) => fact.includes(lost.cause)); // by the step that it ended
-      said || lines.push([`${lost.cause}.`, lost.fix]);
+      said || lines.push([sentence(lost.cause), sentence(lost.fix)]);
     }
     const text = lines.flat().join('\n');
     put(this._trouble, { hidden: !text });

@@ -98,7 +98,7 @@ describe('cells of a heat map', () => {
     const row = (group: string, ys: number[]) => ({ ...line(ys), group });
     const { tops } = cellsOf([row('ps', [50, 51]), row('worker', [5, 5]), row('worker', [15, 15])], 9);
     expect([...tops]).toEqual([
-      ['ps', 50],
+      ['ps', 100],
       ['worker', 15]
     ]);
   });

@@ -66,6 +66,6 @@ describe('names', () => {
   });
 
   it('makes sentences', () => {
-    expect([sentence('run it again'), sentence('')]).toEqual(['Run it again.', '']);
+    expect(['run it again', 'Run it again.', ''].map(sentence)).toEqual(['Run it again.', 'Run it again.', '']);
   });
 });

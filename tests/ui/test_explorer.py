@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.ui.conftest import Lab
-from tests.ui.test_panel import NODE, VIEW
+from tests.ui.test_panel import FACTS, NODE, VIEW
 
 pytestmark = pytest.mark.browser
 Notebook = Callable[..., str]
@@ -27,6 +27,11 @@ BLOCKS = """
 from tests.ui.records import publish
 publish(2_000)
 print("published", "now")
+"""
+LOOP = """import workbench as wb
+with wb.Graph().as_default(), wb.Session() as session:
+    out = wb.while_loop(lambda i, m: i < 10**9, lambda i, m: (i + 1, wb.tanh(m @ m)), [0, wb.ones([64, 64])])
+    session.run(out)
 """
 STAGE = ".wb-Graph select[aria-label='Stage of the graph']"
 SENTENCE = ".wb-Graph-rewrite span"
@@ -115,4 +120,24 @@ def test_what_is_alike_is_coloured_found_by_expression_and_led_to(lab: Lab, note
     lab.page.locator(".wb-Graph button", has_text="Fit").click()
     lab.page.locator(".wb-Graph-overview.wb-mod-hidden").wait_for(state="attached")
     lab.picture("fitted")
+    assert lab.errors == []
+
+
+def test_what_a_long_step_is_in_is_read_whole_and_an_operation_leads_to_its_cell(lab: Lab, notebook: Notebook) -> None:
+    lab.open(notebook(LOOP))
+    lab.open_panel()
+    lab.run_cell(0)
+    lab.wait(f"() => /in while.body.*, iteration [\\d,]+ of while/.test({FACTS})")
+    hidden = lab.page.evaluate("""() => {
+        const facts = document.querySelector('.wb-Panel .wb-Facts');
+        return [facts.scrollWidth - facts.clientWidth, facts.scrollHeight - facts.clientHeight];
+    }""")
+    assert max(hidden) <= 0, "a part of what the step is in is cut off"
+    lab.page.wait_for_selector(NODE, state="attached")
+    lab.page.locator("input[placeholder='Find…']").fill("while")
+    lab.page.wait_for_selector("[aria-label='Found'] [data-id='while']")
+    lab.page.keyboard.press("Enter")
+    lab.page.wait_for_selector(".wb-Pane dd button:has-text('cell In[1], line 3')")
+    lab.page.locator(".wb-Tools button", has_text="Stop").click()
+    lab.panel_state("stopped")
     assert lab.errors == []

@@ -1,6 +1,7 @@
 """Planted causes and what the verdict says: the right culprit in each, and none where nothing is wrong."""
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from tests.viz.scenarios import SCENARIOS, Plant, run, task
 from workbench.core.trace import Span
 from workbench.viz.accounting import Accounting
+from workbench.viz.batch import Batch
 from workbench.viz.ledger import Root
+from workbench.viz.units import ms
 from workbench.viz.verdict import NOTICEABLE, judge
 from workbench.viz.window import Window
 
@@ -53,3 +56,32 @@ def test_a_long_initialisation_is_no_replica_and_hides_none():
     accounting.settle(everything=True)
     assert {step.executable for step in accounting.steps} == {"session_0_0", "session_0_1"}
     assert judge(accounting).verdict.subject == task("worker", 1)
+
+
+@pytest.mark.parametrize("recorded", [1, 5])
+@pytest.mark.parametrize("stride", [1, 4, 16])
+def test_what_passes_between_two_steps_is_the_same_in_headline_and_table_however_few_steps_are_known(recorded, stride):
+    """One step in `recorded` leaves records, as of short ones; one in `stride` of these is accounted for."""
+    accounting, between = Accounting(), 6e-3
+    batch = Batch([span for span in run(Plant(between=between, steps=40 * stride * recorded)) if span.step % recorded == 0])
+    accounting.take(batch, [piece for piece in batch.pieces if piece.step % (stride * recorded) == 0])
+    whole = statistics.fmean(step.whole for step in accounting.settle(everything=True))
+    summary = judge(accounting)
+    assert summary.verdict.cost == pytest.approx(between / (between + whole), rel=0.05)
+    assert summary.step == pytest.approx(1e3 * (between + whole), rel=0.05)
+    for row in summary.rows:
+        assert (row.input, row.whole) == pytest.approx((1e3 * between, 1e3 * (between + whole)), rel=0.05)
+        assert f"waits {ms(row.input)} for input" in row.why
+
+
+def test_an_input_that_few_steps_wait_for_costs_all_of_them_little():
+    """Eight of forty wait five times as long as a step works: of 36, without the longest, four do."""
+    accounting, who = Accounting(), task("worker", 0)
+    for step in range(40):
+        wait = 0.05 if step % 5 == 0 else 0.0
+        parts = [("queue", 0.0, wait, "queue_dequeue"), ("op", wait, wait + 0.01, "matmul"), ("step", 0.0, wait + 0.01, "")]
+        accounting.feed([Span(kind, kind, who, "", 0, step + start, step + end, 1000 * step, detail=detail, executable="s_0")
+                         for kind, start, end, detail in parts if end])
+    accounting.settle(everything=True)
+    verdict = judge(accounting).verdict
+    assert verdict.kind == "input" and verdict.cost == pytest.approx(4 * 0.05 / (36 * 0.01 + 4 * 0.05))

@@ -34,6 +34,8 @@ __all__ = ["Accounting", "Step"]
 
 KEPT = 200  # accounted steps
 PENDING = 2000  # steps whose spans are still coming
+ENDS = 20_000  # steps whose ends are remembered
+UNRECORDED = 200  # steps, one after the other, of which none need have been recorded
 REMEMBERED = 50_000  # spans of accounted steps in which causes are looked up
 OVERLAPPING = 512  # steps that may lie in one step's time
 SETTLED = 0.7  # seconds after the end of a step in which its spans may still come (tasks send twice a second)
@@ -50,7 +52,7 @@ class Step:
     start: float
     end: float
     ledger: Ledger
-    gap: float = 0.0  # seconds since the step before it, 0 when that was not recorded
+    gap: float = float("nan")  # seconds between the end of the step before it and its start; NaN where nobody can tell
 
     @property
     def whole(self) -> float:
@@ -123,7 +125,7 @@ class Accounting:
         self._ends: list[float] = []  # theirs
         self._newest = float("-inf")
         self._fed = float("-inf")  # when spans came last
-        self._before: dict[str, tuple[int, float]] = {}  # run -> number and end of its newest step
+        self._ended: dict[tuple[str, int], tuple[float, str]] = {}  # run, number -> end, executable: accounted for or not
 
     def feed(self, spans: Iterable[Row]) -> bool:
         """Take in `spans`; True when one belongs to a step."""
@@ -131,7 +133,11 @@ class Accounting:
         return self.take(batch, batch.pieces)
 
     def take(self, batch: Batch, pieces: Sequence[Piece]) -> bool:
-        """Take in these steps of a batch; True when there is one."""
+        """Take in these steps of a batch; True when there is one. Of the others the end alone counts: a gap begins there."""
+        for piece in batch.pieces:
+            key = piece.run, piece.step
+            before = self._ended.get(key, (piece.end, piece.executable))
+            self._ended[key] = max(piece.end, before[0]), before[1] or piece.executable
         for piece in pieces:
             key = piece.run, piece.step
             if key not in self._open:
@@ -141,6 +147,8 @@ class Accounting:
         self._fed = time.perf_counter() if pieces else self._fed
         while len(self._open) > PENDING:
             del self._open[next(iter(self._open))]
+        while len(self._ended) > ENDS:
+            del self._ended[next(iter(self._ended))]
         return bool(pieces)
 
     def settle(self, everything: bool = False, accounts: int = 1 << 62, told: float = float("-inf")) -> list[Step]:
@@ -164,13 +172,11 @@ class Accounting:
         chosen = _evenly([opened for _, opened in found], stride)
         self._remember(_near([opened for _, opened in found], chosen))
         made = []
-        for (run, number), opened in found:
-            before = self._before.get(run)
-            gap = max(0.0, opened.start - before[1]) if before is not None and before[0] + 1 == number else 0.0
-            self._before[run] = (number, opened.end)
+        for (_, number), opened in found:
             if id(opened) in chosen:
                 parts = yield from self._accounts(opened)
-                made.append(Step(run, opened.executable, number, opened.start, opened.end, parts, gap))
+                gap = self._gap(number, opened)
+                made.append(Step(opened.run, opened.executable, number, opened.start, opened.end, parts, gap))
         self.steps.extend(made)
         self.count += len(made)
         return made
@@ -181,6 +187,17 @@ class Accounting:
         told = self._tellers[opened.executable]
         told.update(["", *opened.tasks])
         return opened.tasks.issuperset(task for task, count in told.items() if task and 2 * count > told[""])
+
+    def _gap(self, number: int, opened: _Open) -> float:
+        """Seconds between the end of the step before it and its start. Of steps too short for a record of each, the mean: those
+        between the last recorded one and this one, of the same executable, took what this one takes."""
+        for back in range(1, UNRECORDED + 1):
+            before = self._ended.get((opened.run, number - back))
+            if before is not None and (back == 1 or before[1] == opened.executable):
+                return max(0.0, opened.start - before[0] - (back - 1) * (opened.end - opened.start)) / back
+            if before is not None:
+                break
+        return float("nan")
 
     def _remember(self, steps: Sequence[_Open]) -> None:
         """Keep them where causes are looked up, and forget the oldest."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from workbench.core.trace import NodeRecord
 from workbench.viz.palette import natural, short_device
+from workbench.viz.places import line_words
 from workbench.viz.schema import Fact, Found, NodeDetails, NodeLink
 from workbench.viz.scopes import Edge, ScopeTree, tensor_bytes
 from workbench.viz.units import amount
@@ -48,7 +49,7 @@ def title(record: NodeRecord) -> str:
         f"gives {shapes}" if shapes else "",
         f"on {short_device(record.device)}" if record.device else "not placed yet",
         f"requested: {record.request}" if record.request else "",
-        f"built at {record.source}" if record.source else "",
+        f"built at {line_words(record.source)}" if record.source else "",
     ]
     return "\n".join(filter(None, lines))
 
@@ -63,7 +64,7 @@ def operation_details(tree: ScopeTree, id: str) -> NodeDetails:
         Fact("Bytes", amount(nbytes) if nbytes else "none"),
         Fact("Device", short_device(record.device) + asked),
         Fact("Keeps state", "yes, from step to step" if record.stateful else "no"),
-        Fact("Built at", record.source or "unknown"),
+        Fact("Built at", line_words(record.source) or "unknown"),
     ]
     edges = tree.touching.get(id, [])
     inputs = [NodeLink(edge.source, _flow(tree, edge)) for edge in edges if edge.target == id]

@@ -35,7 +35,8 @@ SLICE = 32  # rows between two pauses
 
 @dataclass(slots=True)
 class Row:
-    """One task: medians over its steps, milliseconds."""
+    """One task: medians over its steps, each from the end of the one before it, milliseconds: what passes between two steps,
+    where it is known, is waiting for input."""
 
     task: str
     work: float = 0.0
@@ -58,6 +59,8 @@ class Row:
         if not self.known:
             return "Was lost before it had told of most steps."
         words = f"Works {ms(self.work)} of {ms(self.whole)}"
+        if self.input > 0.1 * self.whole:
+            words += f", waits {ms(self.input)} for input"
         if self.waits_for and self.wait > 0.1 * self.whole:
             words += f", waits {ms(self.wait)}, most of it for {self.waits_for}"
         return words + "."
@@ -120,12 +123,12 @@ def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
     yield
     suspects = yield from _suspects(groups, window)
     found = sorted(suspects, key=lambda f: -f.seconds)
-    whole = statistics.fmean(statistics.median(s.whole + s.gap for s in group) for group in groups)
+    whole = statistics.fmean(_length(group) for group in groups)
     costs: dict[str, float] = defaultdict(float)
     for one in found:
         if one.kind in ("worker", "server", "still"):
             costs[one.subject] = max(costs[one.subject], min(1.0, one.seconds / whole))
-    rows = yield from _rows(window, costs, len(groups) > 1)
+    rows = yield from _rows(window, np.array([step.gap for step in everything]), costs, len(groups) > 1)
     return Summary(_verdict(found, whole, rows), rows, 1e3 * whole, run, max(step.end for step in everything))
 
 
@@ -155,6 +158,11 @@ def _replicas(steps: Sequence[Step]) -> list[list[Step]]:
     return sorted(chosen, key=lambda group: group[0].executable)
 
 
+def _length(steps: Sequence[Step]) -> float:
+    """Seconds from the end of a step to the end of the next, as far as somebody told."""
+    return typical([s.whole + s.gap for s in steps if not np.isnan(s.gap)] or [s.whole for s in steps])
+
+
 def _suspects(groups: Sequence[Sequence[Step]], window: Window) -> Slices[list[_Found]]:
     if len(groups) == 1:
         found = yield from _blamed(window)
@@ -162,7 +170,7 @@ def _suspects(groups: Sequence[Sequence[Step]], window: Window) -> Slices[list[_
         found = _behind(groups)
         yield
         found += yield from _servers(window)
-    return [*found, *_input([step for group in groups for step in group])]
+    return [*found, *(one for group in groups for one in _queues(group)), *_between([s for group in groups for s in group])]
 
 
 # steps that the workers take together
@@ -228,17 +236,22 @@ def _servers(window: Window) -> Slices[list[_Found]]:
         servers, (half * shares).tolist(), own.tolist())]
 
 
-def _input(steps: Sequence[Step]) -> list[_Found]:
-    """What the steps wait for their data: in a queue or dataset, or in the program between two steps."""
+def _queues(steps: Sequence[Step]) -> list[_Found]:
+    """What the steps wait for their data in queues and datasets; a step that does not wait counts with nothing."""
     sums: dict[str, list[float]] = defaultdict(list)
     for step in steps:
         for _, name, seconds in step.ledger.inputs.largest().each():
             sums[step.ledger.names.texts[name]].append(seconds)
-    found = [_Found("input", name, typical(each), typical(each), 0.0) for name, each in sums.items()]
-    gaps = [step.gap for step in steps if step.gap > 0]
-    if 10 * len(gaps) >= len(steps) > 0:
-        found.append(_Found("input", BETWEEN, typical(gaps), typical(gaps), 0.0))
-    return found
+    waited = {name: typical([*each, *[0.0] * (len(steps) - len(each))]) for name, each in sums.items()}
+    return [_Found("input", name, seconds, seconds, 0.0) for name, seconds in waited.items()]
+
+
+def _between(steps: Sequence[Step]) -> list[_Found]:
+    """What passes in the program between two steps."""
+    gaps = [step.gap for step in steps if not np.isnan(step.gap)]
+    if 10 * len(gaps) < len(steps):
+        return []
+    return [_Found("input", BETWEEN, typical(gaps), typical(gaps), 0.0)]
 
 
 # replicas that step on their own
@@ -289,7 +302,7 @@ def _difference(replica: _Replica, others: Sequence[_Replica]) -> tuple[str, str
 
 # words
 
-def _rows(window: Window, costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
+def _rows(window: Window, gaps: np.ndarray, costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
     counted, rows, medians = window.present, [], window.middle
     if apart:  # a replica's own steps, not those in which it lends a hand
         places, counted, medians = window.working, counted.copy(), medians.copy()
@@ -299,10 +312,11 @@ def _rows(window: Window, costs: Mapping[str, float], apart: bool) -> Slices[lis
     roots = window.waits_for(counted)
     words = {root: _root_words(root) if root is not None else "" for root in set(roots)}
     yield
-    for at, (task, most_of_it, parts) in enumerate(zip(window.tasks, roots, (1e3 * medians).tolist())):
+    between = (1e3 * middles(np.where(counted, gaps[:, None], np.nan))).tolist()
+    for at, (task, most_of_it, gap, parts) in enumerate(zip(window.tasks, roots, between, (1e3 * medians).tolist())):
         work, transfer, feed, wait, uncovered, whole, _ = parts
         named = words[most_of_it] if wait > 0 else ""
-        rows.append(Row(task, work, transfer, feed, wait, uncovered, whole, costs.get(task, 0.0), named))
+        rows.append(Row(task, work, transfer, feed + gap, wait, uncovered, whole + gap, costs.get(task, 0.0), named))
         if at % SLICE == 0:
             yield
     return sorted(rows, key=lambda row: -round(row.cost, 3))  # which are in the order of their tasks

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from workbench import errors
+from workbench.viz.places import file_words
 
 __all__ = ["install", "short"]
 
@@ -55,16 +56,11 @@ def _built(found: re.Match[str], name: Naming) -> str:
 def install(shell: Any) -> None:
     """Show errors of workbench like this in this IPython shell; `%tb` still has the whole traceback."""
 
-    def cell(file: str) -> str:
-        """ "cell In[3]" of the file that a cell was compiled as; others by their own name."""
-        number = getattr(shell.compile, "_filename_map", {}).get(file)
-        return f"cell In[{number}]" if number is not None else file
-
     def handle(shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType,
                tb_offset: int | None = None) -> list[str]:
         sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace      # what %tb and %debug look at
         frames = trace.tb_next if trace.tb_next is not None else trace      # the first is IPython's own
-        lines = short(error, frames, cell)
+        lines = short(error, frames, lambda file: file_words(file, shell))
         shell._showtraceback(kind, error, lines)
         return lines
 

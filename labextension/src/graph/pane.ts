@@ -43,7 +43,7 @@ export class Pane {
       list.append(Object.assign(document.createElement('dt'), { textContent: name }), shown);
     };
     for (const { name, value } of details.facts) {
-      fact(name, name === 'Built at' && details.source && this._links.jump ? this._source(details.source) : value);
+      fact(name, name === 'Built at' && details.source && this._links.jump ? this._source(details.source, value) : value);
     }
     if (time !== undefined) {
       const whole = Object.values(graph?.stats ?? {}).reduce((sum, one) => sum + one, 0);
@@ -53,8 +53,8 @@ export class Pane {
     return [list, ...this._flows('Inputs', details.inputs), ...this._flows('Outputs', details.outputs), more];
   }
 
-  private _source(source: string): HTMLButtonElement {
-    return button(source.replace(/^.*[\\/](?=[^\\/]+$)/, ''), `Go to ${source}`, () => this._links.jump?.(source));
+  private _source(source: string, words: string): HTMLButtonElement {
+    return button(words.replace(/^.*[\\/](?=[^\\/]+$)/, ''), `Go to ${source}`, () => this._links.jump?.(source));
   }
 
   private _flows(title: string, links: NodeLink[]): HTMLElement[] {

@@ -13,11 +13,15 @@ export interface Cells {
   rows: Float64Array[];
   /** First and last recorded step of each column. */
   columns: [number, number][];
-  /** Group -> the value of its strongest colour: what is slower, an outlier or two, is as strong. */
+  /**
+   * Group -> the value of its strongest colour: what is slower, an outlier or two, is as strong. Twice of what is usual in the
+   * group at least: who does what the others do is pale, however little that is.
+   */
   tops: Map<string, number>;
 }
 
 const MOST = 0.99; // part of a group's cells that lie below its strongest colour
+const STRONG = 2; // times what is usual
 
 /** At most `most` columns of as many recorded steps each, however far apart; a cell is the mean of its steps. */
 export function cellsOf(courses: readonly Course[], most: number): Cells {
@@ -39,7 +43,8 @@ export function cellsOf(courses: readonly Course[], most: number): Cells {
 
 function topOf(values: number[]): number {
   values.sort((a, b) => a - b);
-  return values[Math.floor(MOST * (values.length - 1))] || 1;
+  const at = (part: number) => values[Math.floor(part * (values.length - 1))] ?? 0;
+  return Math.max(at(MOST), STRONG * at(0.5)) || 1;
 }
 
 function meansOf({ xs, ys }: Course, place: Map<number, number>, count: number): Float64Array {

@@ -88,9 +88,9 @@ export function taskOf(device: string): string {
   return device.split('/device:')[0];
 }
 
-/** "A sentence." of "a sentence". */
+/** "A sentence." of "a sentence", and of itself. */
 export function sentence(text: string): string {
-  return text ? `${text[0].toUpperCase()}${text.slice(1)}.` : '';
+  return text ? `${text[0].toUpperCase()}${text.slice(1).replace(/\.$/, '')}.` : '';
 }
 
 /** As much of `text` as `width` has room for, by `measure`. */

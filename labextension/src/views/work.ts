@@ -26,7 +26,7 @@ export class StragglerSection extends Section {
     const head = table.createTHead().insertRow();
     for (const [title, meaning] of [
       ['Task', 'Job and index of the task'],
-      ['Median step', 'Work, transfer, input and waiting of a median step, all tasks on one scale'],
+      ['Median step', 'Work, transfer, input and waiting from the end of one step to that of the next, medians on one scale'],
       ['Works', 'Median working time in a step, waiting and transfers excluded'],
       ['Waits for', 'The task, link or input at the end of the chain of its waiting'],
       ['Costs', 'Part of each step that would be saved without the delay of this task']
