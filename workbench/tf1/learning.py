@@ -21,7 +21,7 @@ from workbench.train.learn import (
     ready,
 )
 from workbench.train.learn import estimator as learners
-from workbench.train.sessions import hooks, hooks_more
+from workbench.train.sessions import hooks, hooks_more, managers, monitored, scaffold
 
 __all__ = ["learn"]
 
@@ -63,4 +63,5 @@ vars(learn)["python"] = Namespace(learn=Namespace(
     **{**vars(learn), "utils": Namespace(**vars(_utils), input_fn_utils=_utils, saved_model_export_utils=_utils)},
     estimators=_estimators, learn_io=Namespace(**vars(_io), graph_io=_io, numpy_io=_io, generator_io=_io,
                                               pandas_io=_io, dask_io=_io),
-    evaluable=_inner, trainable=_inner, experiment=_inner, export_strategy=_inner))
+    evaluable=_inner, trainable=_inner, experiment=_inner, export_strategy=_inner, run_config=_inner,
+    monitored_session=Namespace(**names_of(monitored, managers, scaffold))))
