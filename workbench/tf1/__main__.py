@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import workbench.tf1 as tf
 from workbench.tf1.imports import as_tensorflow
 from workbench.tf1.missing import needs
+from workbench.tf1.then import code_of, names_then, sources_then
 
 USE = "use: python -m workbench.tf1 check SCRIPT…, or run SCRIPT arguments…"
 
@@ -39,14 +40,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a script as `python SCRIPT arguments…` would, with `import tensorflow` leading here."""
-    if not os.path.isfile(arguments[0]):
-        print(f"{arguments[0]}: there is no such file", file=sys.stderr)
+    """Run a script as `python SCRIPT arguments…` did then, with `import tensorflow` leading here (`workbench/tf1/then.py`)."""
+    script = arguments[0]
+    if not os.path.isfile(script):
+        print(f"{script}: there is no such file", file=sys.stderr)
         return 2
     as_tensorflow()
+    names_then()
+    sources_then(script)
     sys.argv = list(arguments)
-    sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
-    runpy.run_path(arguments[0], run_name="__main__")
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    main_module = sys.modules["__main__"] = ModuleType("__main__")
+    vars(main_module).update(__file__=script, __builtins__=__builtins__)
+    exec(code_of(Path(script).read_bytes(), script), vars(main_module))      # the program that the user asked for
     return 0
 
 
