@@ -17,7 +17,7 @@ from typing import Any
 import workbench.tf1 as tf
 from tests.public.standins import STAND_INS
 from workbench.tf1.missing import Namespace
-from workbench.tf1.then import code_of
+from workbench.tf1.then import SourceThen
 
 # where the names of a module are public, when not first of all in `tf` itself
 FIRST = {module: place for place, modules in {
@@ -148,7 +148,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def run_file(path: Path, names: dict[str, Any]) -> dict[str, Any]:
     """The names of a file, read as Python of its time read it, after it was run among these."""
     names.update(__file__=str(path))
-    exec(code_of(path.read_bytes(), str(path)), names)      # a test file that the caller asked for
+    exec(SourceThen(path.stem, str(path)).get_code(path.stem), names)      # a test file that the caller asked for
     return names
 
 

@@ -5,12 +5,11 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
 import workbench.tf1 as tf
 from workbench.tf1.imports import as_tensorflow
 from workbench.tf1.missing import needs
-from workbench.tf1.then import code_of, names_then, sources_then
+from workbench.tf1.then import names_then, run_main, sources_then
 
 USE = "use: python -m workbench.tf1 check SCRIPT…, or run SCRIPT arguments…"
 
@@ -50,9 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     sources_then(script)
     sys.argv = list(arguments)
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-    main_module = sys.modules["__main__"] = ModuleType("__main__")
-    vars(main_module).update(__file__=script, __builtins__=__builtins__)
-    exec(code_of(Path(script).read_bytes(), script), vars(main_module))      # the program that the user asked for
+    run_main(script)
     return 0
 
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["code_of", "names_then", "sources_then"]
+__all__ = ["SourceThen", "names_then", "run_main", "sources_then"]
 
 OF_NUMPY = {**{name: getattr(builtins, name) for name in ("int", "float", "object", "complex", "str")},
             "asscalar": lambda a: a.item(), "product": np.prod, "alltrue": np.all, "sometrue": np.any,
@@ -119,18 +119,13 @@ class _Older(ast.NodeTransformer):
         return node
 
 
-def code_of(source: str | bytes, path: str) -> CodeType:
-    """A source of that time as code, to be run where `number_then` is known (`sources_then` makes it so)."""
-    tree = ast.fix_missing_locations(_Older().visit(ast.parse(source, path)))
-    return compile(tree, path, "exec", dont_inherit=True)
-
-
-class _Loader(SourceFileLoader):
-    """Reads a module as a source of then; nothing of it is kept on disk."""
+class SourceThen(SourceFileLoader):
+    """Reads a module as a source of that time, where `sources_then` was called; nothing of it is kept on disk."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        return code_of(self.get_data(path), path)
+        tree: Any = ast.fix_missing_locations(_Older().visit(ast.parse(self.get_data(path), path)))
+        return self.source_to_code(tree, path)
 
 
 class _Sources(MetaPathFinder):
@@ -142,7 +137,7 @@ class _Sources(MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and type(spec.loader) is SourceFileLoader and self.own(Path(spec.loader.path)):
-            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+            spec.loader = SourceThen(spec.loader.name, spec.loader.path)
         return spec
 
     def own(self, file: Path) -> bool:
@@ -157,3 +152,11 @@ def sources_then(script: str) -> None:
     vars(builtins)["number_then"] = _number
     folders = [Path(script).resolve().parent, Path(os.getcwd()).resolve()]
     sys.meta_path.insert(0, _Sources(folders))
+
+
+def run_main(script: str) -> None:
+    """Run a file as the module `__main__`, read as a source of that time."""
+    loader = SourceThen("__main__", script)
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    vars(module).update(__file__=script, __builtins__=builtins, __loader__=loader)
+    loader.exec_module(module)
