@@ -45,7 +45,7 @@ learn = overlay(
     metric_spec=Namespace(MetricSpec=learners.MetricSpec), head=_head, graph_actions=_actions, io=_io, utils=_utils,
     models=Namespace(linear_regression=more.linear_regression, logistic_regression=more.logistic_regression),
     ops=Namespace(one_hot_matrix=more.one_hot_matrix),
-    Experiment=experiment.Experiment, learn_runner=Namespace(run=experiment.run),
+    Experiment=experiment.Experiment, learn_runner=Namespace(run=experiment.run, tune=experiment.tune),
     monitors=Namespace(
         **names_of(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,
         NanLoss=spelled(hooks_more.NanTensorHook, "loss_tensor ?every_n_steps fail_on_nan_loss"),
