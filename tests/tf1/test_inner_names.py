@@ -158,7 +158,7 @@ def test_sessions_around_sessions_that_programs_test_hooks_with(session):
     hooked = monitored_session._HookedSession(session, [hook])
     assert hooked.run(fed + two) == 7 and hook.results == [{"two": 2}] and not hooked.should_stop()
     assert hooked.graph is tf.get_default_graph() and isinstance(hooked, monitored_session._WrappedSession)
-    with pytest.raises(RuntimeError, match="fed already"):
+    with pytest.raises(RuntimeError, match="Same tensor is fed"):
         hooked.run(fed, {fed: 1.0})
     ending = monitored_session._HookedSession(session, [last])
     ending.run([])

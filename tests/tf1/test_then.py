@@ -16,13 +16,16 @@ def pairs(d):
 """
 SCRIPT = """
 from __future__ import print_function
-import collections, fractions, inspect, time, unittest
+import collections, fractions, inspect, sys, time, unittest
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops import rnn_cell_impl
 import helper
 def f(a, b=2, *c, **d): pass
 assert inspect.getargspec(f) == (["a", "b"], "c", "d", (2,)) and inspect.getargspec(f).defaults == (2,)
 assert np.zeros(2, np.int).dtype == np.int64 and np.float is float and np.object is object
+assert rnn_cell_impl.GRUCell is tf.nn.rnn_cell.GRUCell
+assert sys.modules["tensorflow.python"] is tf.python and tf.python.__name__ == "workbench.tf1.python"
 assert np.asscalar(np.float32(1.5)) == 1.5 and np.product([2, 3]) == 6
 assert 1 <= np.random.random_integers(3) <= 3 and 7 == np.random.random_integers(7, 7)
 assert np.vstack(x for x in [[1], [2]]).shape == np.reshape([1, 2], newshape=[2, 1]).shape

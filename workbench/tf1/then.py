@@ -136,8 +136,9 @@ class _Sources(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and type(spec.loader) is SourceFileLoader and self.own(Path(spec.loader.path)):
-            spec.loader = SourceThen(spec.loader.name, spec.loader.path)
+        if spec is None or type(spec.loader) is not SourceFileLoader or not self.own(Path(spec.loader.path)):
+            return None      # whoever else finds it
+        spec.loader = SourceThen(spec.loader.name, spec.loader.path)
         return spec
 
     def own(self, file: Path) -> bool:

@@ -239,8 +239,9 @@ def _of_config(experiment_fn: Callable[..., Any], config: Any, hparams: Any, nee
     made = _experiment(experiment_fn(config, hparams))
     found = getattr(made.estimator.config, "uid", None)
     if found is None or found() != told:
-        raise RuntimeError("`RunConfig` instance is expected to be used by the `Estimator` inside the `Experiment`; pass the "
-                           f"builder's run_config as its config. expected {told}, but got {found and found()}")
+        raise RuntimeError("`RunConfig` instance is expected to be used by the `Estimator` inside the `Experiment`. Pass "
+                           "`run_config` argument of the `experiment_fn` to the Estimator: "
+                           f"expected {told}, but got {found and found()}")
     return made
 
 

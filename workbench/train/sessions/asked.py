@@ -32,6 +32,6 @@ def add_feeds(feeds: dict[Any, Any], more: Any, hook: SessionRunHook) -> None:
     """Feed what a hook feeds besides. RuntimeError, as TensorFlow raises it, where somebody feeds that already."""
     for tensor, value in more.items():
         if tensor in feeds:
-            raise RuntimeError(f"{type(hook).__name__}.before_run: it feeds {tensor.name!r}, which is fed already; feed a "
-                               "tensor once")
+            raise RuntimeError(f"{type(hook).__name__}.before_run: Same tensor is fed by two hooks, or a hook and the user: "
+                               f"{tensor.name!r}; feed it once")
         feeds[tensor] = value

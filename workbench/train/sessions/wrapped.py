@@ -49,8 +49,8 @@ class WrappedSession:
 
     @property
     def sess_str(self) -> Any:
-        """The session's target."""
-        return self._sess.sess_str
+        """The target of the session."""
+        return getattr(self._sess, "sess_str", "")
 
     def should_stop(self) -> bool:
         """Is it closed, or does it or the session in it want to stop?"""
