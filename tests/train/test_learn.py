@@ -165,6 +165,22 @@ def test_experiments_evaluate_each_checkpoint_until_training_is_over(tmp_path):
     assert {"eval_continuous", "eval_continuous_on_train_data"} <= {path.name for path in tmp_path.iterdir()}
 
 
+def test_what_a_program_saved_itself_is_evaluated_too(tmp_path):
+    class Own(LEARN.Evaluable, LEARN.Trainable):
+        model_dir, seen = str(tmp_path), ()
+
+        def evaluate(self, **options):
+            self.seen = (*self.seen, options["checkpoint_path"])
+            return {"global_step": 5}
+    v, made, turns = tf.Variable(1.0), Own(), []
+    with tf.Session() as session:
+        session.run(v.initializer)
+        path = tf.train.Saver([v]).save(session, str(tmp_path / "model.ckpt"), 5)
+    LEARN.Experiment(made, None, len, train_steps=5, continuous_eval_throttle_secs=0).continuous_eval(
+        continuous_eval_predicate_fn=lambda metrics: turns.append(metrics) or len(turns) < 4)
+    assert made.seen == (path,) and turns == [None, {"global_step": 5}]
+
+
 def test_hyperparameters_are_tuned_by_whoever_knows_how(tmp_path):
     class Tuner:
         def __init__(self):

@@ -13,7 +13,7 @@ from workbench.train.learn.config import RunConfig
 from workbench.train.learn.estimator import Evaluable, Trainable
 from workbench.train.learn.exports import ExportStrategy
 from workbench.train.learn.monitors import ValidationMonitor
-from workbench.train.saving.saver import latest_checkpoint
+from workbench.train.saving.saver import newest_checkpoint
 
 __all__ = ["Experiment", "run", "tune"]
 
@@ -125,7 +125,7 @@ class Experiment:
         while predicate is None or predicate(found):
             if self._over(found):
                 return
-            began, path = time.time(), latest_checkpoint(self.estimator.model_dir)
+            began, path = time.time(), newest_checkpoint(self.estimator.model_dir)
             if path is None or (once and path == before):
                 logger.info("evaluation waits for a %scheckpoint", "" if path is None else "new ")
                 found = {}
