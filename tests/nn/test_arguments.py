@@ -89,8 +89,14 @@ def test_reads_of_a_cached_variable_lie_on_the_caching_device():
 
 def test_assign_cannot_change_a_shape_that_is_fixed():
     v = wb.Variable([1.0, 2.0])
-    with pytest.raises(errors.UnimplementedError, match="validate_shape=False"):
+    with pytest.raises(errors.ShapeError, match=r"but Variable:0 keeps its shape \[2\] and .* is \[3\]; make"):
         wb.assign(v, [1.0, 2.0, 3.0], validate_shape=False)
+    given = wb.placeholder("float32")
+    late = wb.assign(v, given, validate_shape=False)
+    with wb.Session() as session:
+        assert session.run(late, {given: [3.0, 4.0]}).tolist() == [3, 4]
+        with pytest.raises(errors.ShapeError, match=r"\[2\] and \[3\]"):
+            session.run(late, {given: [3.0, 4.0, 5.0]})
     loose = wb.Variable([1.0, 2.0], validate_shape=False)
     assert value(wb.assign(loose, [1.0, 2.0, 3.0], validate_shape=False)).tolist() == [1, 2, 3]
 

@@ -35,6 +35,17 @@ def assignments_give_the_new_value(tf):
 
 
 @story
+def assignments_that_may_change_the_shape(tf):
+    """Of a variable of a known shape here only values of that shape are taken: another is an error, not a lie to readers."""
+    free, fixed = tf.Variable([1.0, 2.0], validate_shape=False), tf.Variable([1.0, 2.0])
+    given = tf.placeholder(tf.float32)
+    grow, keep = tf.assign(free, given, validate_shape=False), tf.assign(fixed, given, validate_shape=False)
+    with started(tf) as s:
+        return [s.run(keep, {given: [3.0, 4.0]}), s.run(fixed), s.run(grow, {given: [[1.0]]}), s.run(free), s.run(free + 1.0),
+                s.run(tf.assign(fixed, [5.0, 6.0], validate_shape=False))]
+
+
+@story
 def scatters(tf):
     v = tf.Variable(np.zeros((4, 2), np.float32))
     ops = [tf.scatter_add(v, [1, 1, 3], np.ones((3, 2), np.float32)), tf.scatter_sub(v, [0, 1], np.ones((2, 2), np.float32)),

@@ -8,9 +8,6 @@ asks for that has no public name fails with that name.
 from __future__ import annotations
 
 import argparse
-import builtins
-import collections.abc
-import functools
 import json
 import os
 import re
@@ -24,16 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 Row = dict[str, Any]
-OF_NUMPY = {"asscalar": np.ndarray.item, "product": np.prod, "alltrue": np.all, "sometrue": np.any, "cumproduct": np.cumprod,
-            "in1d": np.isin, "float_": np.float64, "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_,
-            "unicode": np.str_, "asfarray": functools.partial(np.asarray, dtype=np.float64),
-            "Inf": np.inf, "NaN": np.nan, "infty": np.inf}
-OF_UNITTEST = {"assertItemsEqual": "assertCountEqual", "assertRaisesRegexp": "assertRaisesRegex", "assertEquals": "assertEqual",
-               "assertNotEquals": "assertNotEqual", "assertRegexpMatches": "assertRegex", "assert_": "assertTrue",
-               "assertNotRegexpMatches": "assertNotRegex", "assertAlmostEquals": "assertAlmostEqual"}
 REASON = re.compile(r"^[\w.]+(Error|Exception|Warning|Failure|Timeout)?\b.*")
 
 
@@ -57,11 +45,12 @@ class Limited(unittest.TextTestResult):
 
 def run_here(path: Path) -> Row:
     """Run one test file in this process."""
-    from tests.public.facade import install
-    from tests.public.older import run_file
+    from tests.public.facade import install, run_file
+    from workbench.tf1.then import names_then, sources_then
 
     install(path)
-    as_then()
+    names_then()
+    sources_then(str(path))
     import workbench.tf1 as tf
 
     tf.logging.set_verbosity(tf.logging.ERROR)
@@ -76,25 +65,6 @@ def run_here(path: Path) -> Row:
     wrong = {test.id().partition(".")[2]: last_line(text) for test, text in [*result.failures, *result.errors]}
     skipped = len(result.skipped)
     return {"run": result.testsRun, "passed": result.testsRun - len(wrong) - skipped, "skipped": skipped, "wrong": wrong}
-
-
-def as_then() -> None:
-    """NumPy's and unittest's names of the time."""
-    for name in ("int", "float", "object", "complex", "str"):      # NumPy's own functions need its bool
-        setattr(np, name, getattr(builtins, name))
-    for name, now in OF_NUMPY.items():
-        if name not in np.__dict__:
-            setattr(np, name, now)
-    np.random.random_integers = lambda low, high, size=None: np.random.randint(low, high + 1, size)
-    stack = np.vstack
-    np.vstack = lambda tup, **options: stack(list(tup), **options)      # of any iterable
-    reshape = np.reshape
-    np.reshape = lambda a, shape=None, order="C", newshape=None: reshape(a, shape if newshape is None else newshape, order)
-    for name in ("Iterable", "Mapping", "Sequence"):
-        setattr(collections, name, getattr(collections.abc, name))
-    for name, method in OF_UNITTEST.items():
-        if not hasattr(unittest.TestCase, name):
-            setattr(unittest.TestCase, name, getattr(unittest.TestCase, method))
 
 
 def last_line(text: str) -> str:

@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import workbench.tf1 as tf
-from tests.public.older import run_file
 from tests.public.standins import STAND_INS
 from workbench.tf1.missing import Namespace
+from workbench.tf1.then import SourceThen
 
 # where the names of a module are public, when not first of all in `tf` itself
 FIRST = {module: place for place, modules in {
@@ -143,6 +143,13 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         file = self.tool(module.__name__)
         if file is not None:
             run_file(file, vars(module))
+
+
+def run_file(path: Path, names: dict[str, Any]) -> dict[str, Any]:
+    """The names of a file, read as Python of its time read it, after it was run among these."""
+    names.update(__file__=str(path))
+    exec(SourceThen(path.stem, str(path)).get_code(path.stem), names)      # a test file that the caller asked for
+    return names
 
 
 def install(file: Path) -> None:

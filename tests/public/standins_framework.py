@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -82,20 +81,15 @@ def matrix(rows: Any, columns: Any) -> Any:
     return tf.TensorShape([rows, columns])
 
 
-class Wrapped:
-    """Stands where a test derives from an inner class of TensorFlow's sessions."""
-
-
 FRAMEWORK = {
-    "RegisterStatistics": called, "_WrappedSession": Wrapped,
-    "with_c_api": as_it_is, "disable_c_api": as_it_is, "enable_c_api": as_it_is, "RegisterShape": called, "_USE_C_API": False,
+    "RegisterStatistics": called,
+    "with_c_api": as_it_is, "disable_c_api": as_it_is, "enable_c_api": as_it_is, "_USE_C_API": False,
     "_set_call_cpp_shape_fn": nothing, "call_cpp_shape_fn": nothing, "graph_mode": graph_mode, "eager_mode": eager_mode,
     "IsGoogleCudaEnabled": lambda: False, "assert_ops_in_graph": assert_ops_in_graph, "merge_device": merge_device,
     "canonical_name": canonical_name, "check_valid": check_valid, "unknown_shape": unknown_shape, "scalar": scalar,
     "scalar_shape": lambda op: [scalar()],
     "vector": vector, "matrix": matrix, "as_dimension": tf.Dimension, "as_shape": tf.TensorShape,
     "MakeNdarray": tf.make_ndarray, "ShapeEquals": lambda proto, shape: [d.size for d in proto.tensor_shape.dim] == list(shape),
-    "getargspec": lambda function: inspect.getfullargspec(function)[:4],
     "get_signature_def_input_shapes": lambda told: of_infos(told.inputs, "shape"),
     "get_signature_def_output_shapes": lambda told: of_infos(told.outputs, "shape"),
     "get_signature_def_input_types": lambda told: of_infos(told.inputs, "dtype"),

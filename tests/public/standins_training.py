@@ -9,45 +9,6 @@ from typing import Any
 import workbench.tf1 as tf
 
 
-class HookedSession:
-    """A session with hooks around its runs: what they ask for is fetched with the step."""
-
-    def __init__(self, sess: Any, hooks: list[Any]) -> None:
-        self._sess, self._hooks, self._should_stop = sess, hooks, False
-
-    @property
-    def graph(self) -> Any:
-        return self._sess.graph
-
-    def should_stop(self) -> bool:
-        return self._should_stop
-
-    def close(self) -> None:
-        self._sess.close()
-
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        if self._should_stop:
-            raise RuntimeError("Run called even after should_stop requested.")
-        context = tf.train.SessionRunContext(tf.train.SessionRunArgs(fetches, feed_dict), self._sess)
-        asked = {hook: hook.before_run(context) for hook in self._hooks}
-        wanted = {hook: args.fetches for hook, args in asked.items() if args is not None and args.fetches is not None}
-        feeds = dict(feed_dict or {})
-        for args in asked.values():
-            more = getattr(args, "feed_dict", None) or {}
-            if set(more) & set(feeds):
-                raise RuntimeError("Same tensor is fed by two hooks, or by one and the user.")
-            feeds.update(more)
-        traced = [args.options for args in asked.values() if getattr(args, "options", None) is not None]
-        metadata = run_metadata or (tf.RunMetadata() if traced else None)
-        found = self._sess.run({"caller": fetches, "hooks": list(wanted.values())}, feeds or None,
-                               options or (traced[0] if traced else None), metadata)
-        results = dict(zip(wanted, found["hooks"]))
-        for hook in self._hooks:
-            hook.after_run(context, tf.train.SessionRunValues(results.get(hook), options, metadata))
-        self._should_stop = self._should_stop or context.stop_requested
-        return found["caller"]
-
-
 class FakeSummaryWriter:
     """Keeps summaries, by step, instead of writing them."""
 
@@ -115,7 +76,7 @@ METRIC_KEYS = SimpleNamespace(
 PREDICTION_KEYS = SimpleNamespace(**{name.upper(): name for name in (
     "classes", "class_ids", "logistic", "logits", "predictions", "probabilities")})
 TRAINING = {"metric_keys.MetricKeys": METRIC_KEYS, "prediction_keys.PredictionKeys": PREDICTION_KEYS,
-            "_HookedSession": HookedSession, "_increment_global_step": increment_global_step,
+            "_increment_global_step": increment_global_step,
             "initialize_resources": lambda resource_list, name="init": tf.variables_initializer(resource_list, name=name),
             "shared_resources": tf.global_variables, "BaseSaverBuilder": SimpleNamespace(SaveableObject=SaverPart),
             "fake_summary_writer": SimpleNamespace(FakeSummaryWriter=FakeSummaryWriter),

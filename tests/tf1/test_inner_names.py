@@ -5,13 +5,26 @@ import types
 
 import numpy as np
 import pytest
+from workbench.tf1.contrib.learn.python.learn.estimators import run_config
 from workbench.tf1.examples.tutorials.mnist import mnist
+from workbench.tf1.python.layers import base
 
 import workbench.tf1 as tf
 from workbench.tf1.python import util
-from workbench.tf1.python.framework import constant_op, ops, sparse_tensor
-from workbench.tf1.python.ops import control_flow_ops, gen_array_ops, gen_math_ops, gen_nn_ops, init_ops, metrics_impl, rnn
+from workbench.tf1.python.framework import common_shapes, constant_op, ops, sparse_tensor, tensor_util
+from workbench.tf1.python.ops import (
+    control_flow_ops,
+    gen_array_ops,
+    gen_math_ops,
+    gen_nn_ops,
+    init_ops,
+    metrics_impl,
+    rnn,
+    state_ops,
+)
 from workbench.tf1.python.ops import rnn_cell_impl as cells
+from workbench.tf1.python.platform import flags
+from workbench.tf1.python.training import device_setter, monitored_session, session_manager
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +138,101 @@ def test_the_model_of_the_tutorial_learns(session):
     assert session.run(loss) < before and 0 <= session.run(right) <= 4
     assert [v.op.name for v in tf.trainable_variables()][:2] == ["hidden1/weights", "hidden1/biases"]
     assert len(tf.get_collection(tf.GraphKeys.SUMMARIES)) == 1
+
+
+def test_sessions_around_sessions_that_programs_test_hooks_with(session):
+    """As google/seq2seq tests its hooks and tensorpack calls some of a trainer's."""
+    class Seen(tf.train.SessionRunHook):
+        def __init__(self, stop=False):
+            self.stop, self.results = stop, []
+
+        def before_run(self, run_context):
+            return tf.train.SessionRunArgs({"two": two}, feed_dict={fed: 5.0})
+
+        def after_run(self, run_context, run_values):
+            self.results.append(run_values.results)
+            if self.stop:
+                run_context.request_stop()
+    fed, two = tf.placeholder(tf.float32), tf.constant(2.0)
+    hook, last = Seen(), Seen(stop=True)
+    hooked = monitored_session._HookedSession(session, [hook])
+    assert hooked.run(fed + two) == 7 and hook.results == [{"two": 2}] and not hooked.should_stop()
+    assert hooked.graph is tf.get_default_graph() and isinstance(hooked, monitored_session._WrappedSession)
+    with pytest.raises(RuntimeError, match="Same tensor is fed"):
+        hooked.run(fed, {fed: 1.0})
+    ending = monitored_session._HookedSession(session, [last])
+    ending.run([])
+    assert ending.should_stop() and monitored_session._WrappedSession(ending).should_stop()
+    with pytest.raises(RuntimeError, match="after should_stop"):
+        ending.run(two)
+
+
+def test_a_coordinator_stops_a_session_and_raises_what_a_thread_raised():
+    coord = tf.train.Coordinator()
+    with tf.Session() as inner:
+        coordinated = monitored_session._CoordinatedSession(inner, coord)
+        assert coordinated.run(tf.constant(1)) == 1 and not coordinated.should_stop()
+        coord.request_stop(KeyError("a thread"))
+        for raising in (coordinated.should_stop, coordinated.close):
+            with pytest.raises(KeyError, match="a thread"):
+                raising()
+        assert coordinated._sess is None
+
+
+def test_a_session_is_made_anew_after_a_loss():
+    class Creator:
+        made = 0
+
+        def create_session(self):
+            self.made += 1
+            return tf.Session()
+    creator, failed = Creator(), []
+
+    class Failing(tf.train.SessionRunHook):
+        def before_run(self, run_context):
+            if not failed:
+                failed.append(True)
+                raise tf.errors.AbortedError(None, None, "lost")
+
+    class Hooked(Creator):
+        def create_session(self):
+            return monitored_session._HookedSession(creator.create_session(), [Failing()])
+    recoverable = monitored_session._RecoverableSession(Hooked())
+    assert creator.made == 1 and recoverable.run(tf.constant(3)) == 3 and creator.made == 2
+    assert not recoverable.should_stop()
+    recoverable.close()
+    assert recoverable.should_stop()
+
+
+def test_small_things_of_many_modules(session):
+    @ops.RegisterShape("Mine")
+    def shape_of_mine(op):
+        return common_shapes.unknown_shape(op)
+    two = tf.constant([1, 2])
+    assert shape_of_mine(two.op) == [None] and ops.set_shapes_for_outputs(two.op) is None
+    assert tensor_util.TensorShapeProtoToList(tf.TensorShape([2, 3]).as_proto()) == [2, 3]
+    v, w = tf.Variable([1.0, 2.0]), tf.Variable([0.0])
+    starts = [state_ops.init_variable(v, tf.constant([3.0, 4.0])), state_ops.init_variable(w, tf.ones_initializer())]
+    ready = tf.report_uninitialized_variables([v])
+    assert session_manager._ready(ready, session, "not yet") == (False, "Variables not initialized: Variable")
+    session.run(starts)
+    assert session.run([v, w])[0].tolist() == [3, 4] and session.run(w).tolist() == [1]
+    assert session_manager._ready(ready, session, "not yet") == session_manager._ready(None, session, "") == (True, None)
+    assert init_ops._assert_float_dtype(tf.float16) == tf.float16
+    with pytest.raises(ValueError, match="floating point type, got"):
+        init_ops._assert_float_dtype(tf.int32)
+    turn = device_setter._RoundRobinStrategy(2)
+    assert [turn(v.op) for _ in range(3)] == [0, 1, 0]
+    assert base._Layer is tf.layers.Layer and "tf_random_seed" in run_config._DEFAULT_UID_WHITE_LIST
+    assert flags.BooleanParser().Parse("True") is True and flags.BooleanParser().parse("0") is False
+    with pytest.raises(ValueError, match="Non-boolean"):
+        flags.BooleanParser().Parse("maybe")
+
+
+def test_flags_are_forgotten_as_tests_of_programs_do():
+    tf.flags.DEFINE_integer("kept_no_longer", 3, "")
+    found = tf.app.flags._FlagValues()
+    assert "kept_no_longer" not in found and found is tf.flags.FLAGS
+    tf.flags.DEFINE_integer("known_again", 4, "")
+    assert found(["program", "--known_again=5"]) == ["program"] and tf.flags.FLAGS.known_again == 5
+    tf.app.flags._FlagValues()

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from workbench.tf1.contrib.image.python.ops import image_ops
+from workbench.tf1.contrib.learn.python.learn import monitored_session
 
 import workbench.tf1 as tf
 from workbench.io import tables
@@ -132,3 +133,15 @@ def test_sequences_are_filtered_by_conv2d_of_contrib(session, layout):
     assert [v.shape.as_list() for v in tf.trainable_variables()] == [[2, 3, 4], [4]]
     apart = tf.contrib.layers.conv2d(given, 1, [2], rate=3, padding="VALID", data_format=layout)
     assert apart.shape.as_list() == ([2, 4, 1] if layout == "NWC" else [2, 1, 4])
+
+
+def test_cells_that_programs_derive_find_what_they_were_made_with(session):
+    """As google/seq2seq derives MultiRNNCell and others BasicLSTMCell; learning-to-learn imports sessions from contrib."""
+    class Cell(tf.nn.rnn_cell.BasicLSTMCell):
+        def call(self, inputs, state):
+            made = self._num_units * self._activation(self._forget_bias * inputs)
+            return made, (tf.nn.rnn_cell.LSTMStateTuple(made, made) if self._state_is_tuple else state)
+    found, _ = Cell(2, 0.5)(tf.ones([1, 2]), (tf.zeros([1, 2]), tf.zeros([1, 2])))
+    np.testing.assert_allclose(session.run(found), 2 * np.tanh([[0.5, 0.5]]), rtol=1e-6)
+    assert tf.nn.rnn_cell.MultiRNNCell([Cell(2)])._state_is_tuple
+    assert monitored_session.MonitoredSession is tf.train.MonitoredSession

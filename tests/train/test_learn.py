@@ -1,6 +1,7 @@
 """tf.contrib.learn beside its estimators: monitors, experiments, scikit-learn's methods, data of pandas, small models."""
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -100,12 +101,17 @@ def test_experiments_run_by_their_schedules(tmp_path, older: bool):
     found, made = LEARN.learn_runner.run(build, run_config=config, hparams={"units": 4})
     assert found["global_step"] == 30 and made == [] and found.get("again", found["accuracy"]) == found["accuracy"]
     assert LEARN.learn_runner.run(build, run_config=config, hparams={"units": 4}, schedule="evaluate")["global_step"] == 30
-    assert LEARN.learn_runner.run(lambda folder: build(config, {"units": 4}), str(tmp_path), "test")[0]["global_step"] == 30
+    assert LEARN.learn_runner.run(lambda folder: build(config, {"units": 4}), str(tmp_path), "test")["global_step"] == 31
 
 
 @pytest.mark.parametrize(("make", "kind", "text"), [
-    (lambda: LEARN.Experiment(3, None, None), TypeError, "`estimator` must implement Evaluable and Trainable"),
-    (lambda: LEARN.learn_runner.run(3), TypeError, "is not callable"),
+    (lambda: LEARN.Experiment(3, None, None), ValueError, "`estimator` must implement Evaluable and Trainable"),
+    (lambda: LEARN.learn_runner.run(3, "there"), TypeError, "is not callable"),
+    (lambda: LEARN.learn_runner.run(len, ""), ValueError, "Must specify an output directory"),
+    (lambda: LEARN.learn_runner.run(len, "there", hparams={}), ValueError, "Must set `hparams` as None"),
+    (lambda: LEARN.learn_runner.run(len, "there", run_config=LEARN.RunConfig()), ValueError, "Cannot provide both"),
+    (lambda: LEARN.learn_runner.run(len, run_config=LEARN.RunConfig()), ValueError, "Must specify a model directory"),
+    (lambda: LEARN.learn_runner.run(len, run_config=3), ValueError, "`run_config` must be `tf.contrib.learn.RunConfig`"),
     (lambda: LEARN.learn_runner.run(lambda folder: 3), ValueError, "Must set value for `output_dir` or `run_config`"),
     (lambda: LEARN.learn_runner.run(lambda folder: 3, "there"), TypeError, "did not return an Experiment instance"),
     (lambda: LEARN.SKCompat(3), errors.InvalidArgumentError, "pass one of tf.contrib.learn")])
@@ -116,8 +122,103 @@ def test_what_no_experiment_is(make, kind, text):
 
 def test_a_schedule_is_a_method(tmp_path):
     made = LEARN.Experiment(classifier(tmp_path), lambda: 0, lambda: 0)
-    with pytest.raises(ValueError, match="Schedule 'nothing' is not a method of Experiment; use one of"):
+    with pytest.raises(ValueError, match="Schedule references non-existent task nothing: use one of"):
         LEARN.learn_runner.run(lambda folder: made, str(tmp_path), "nothing")
+    with pytest.raises(TypeError, match="non-callable member train_steps"):
+        LEARN.learn_runner.run(lambda folder: made, str(tmp_path), "train_steps")
+
+
+def experiment(folder, **options):
+    """Trains and evaluates on all rows."""
+    config = LEARN.RunConfig(model_dir=str(folder), tf_random_seed=1)
+    made = tf.estimator.DNNClassifier([4], [tf.feature_column.numeric_column("x", 2)], config=config)
+    return LEARN.Experiment(made, *[tf.estimator.inputs.numpy_input_fn({"x": X}, LABELS, 30, None, shuffle=False)] * 2,
+                            eval_steps=1, **options)
+
+
+def test_experiments_train_and_evaluate_by_turns(tmp_path):
+    seen = []
+    found, made = experiment(tmp_path / "a", train_steps=20, train_steps_per_iteration=10).continuous_train_and_eval(
+        lambda metrics: seen.append(metrics and metrics["global_step"]) or True)
+    assert found["global_step"] == 20 and made == [] and seen == [None, 10, 20]
+    assert experiment(tmp_path / "b").continuous_train_and_eval(lambda metrics: False) == (None, None)
+    with pytest.raises(ValueError, match="`continuous_eval_predicate_fn` must be a callable"):
+        experiment(tmp_path / "b").continuous_train_and_eval(3)
+    with pytest.raises(ValueError, match="`train_steps_per_iteration` must be an integer"):
+        experiment(tmp_path / "b", train_steps_per_iteration="10")
+
+
+def test_experiments_evaluate_each_checkpoint_until_training_is_over(tmp_path):
+    whole = experiment(tmp_path, train_steps=5, continuous_eval_throttle_secs=0)
+    seen = []
+
+    def again(metrics):
+        seen.append(metrics and metrics["global_step"])
+        if metrics == {}:      # nothing to evaluate yet
+            whole.train()
+        return True
+    whole.continuous_eval(continuous_eval_predicate_fn=again)
+    assert seen == [None, {}, 5]
+    seen.clear()
+    whole.continuous_eval_on_train_data(continuous_eval_predicate_fn=lambda metrics: seen.append(metrics) or len(seen) < 2)
+    assert seen[0] is None and seen[1]["global_step"] == 5
+    assert {"eval_continuous", "eval_continuous_on_train_data"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_what_a_program_saved_itself_is_evaluated_too(tmp_path):
+    class Own(LEARN.Evaluable, LEARN.Trainable):
+        model_dir, seen = str(tmp_path), ()
+
+        def evaluate(self, **options):
+            self.seen = (*self.seen, options["checkpoint_path"])
+            return {"global_step": 5}
+    v, made, turns = tf.Variable(1.0), Own(), []
+    with tf.Session() as session:
+        session.run(v.initializer)
+        path = tf.train.Saver([v]).save(session, str(tmp_path / "model.ckpt"), 5)
+    LEARN.Experiment(made, None, len, train_steps=5, continuous_eval_throttle_secs=0).continuous_eval(
+        continuous_eval_predicate_fn=lambda metrics: turns.append(metrics) or len(turns) < 4)
+    assert made.seen == (path,) and turns == [None, {"global_step": 5}]
+
+
+def test_hyperparameters_are_tuned_by_whoever_knows_how(tmp_path):
+    class Tuner:
+        def __init__(self):
+            self.trials = [1, 2]
+
+        def next_trial(self):
+            return bool(self.trials)
+
+        def run_experiment(self, build):
+            trial = self.trials.pop()
+            config = LEARN.RunConfig(model_dir=str(tmp_path / str(trial)), tf_random_seed=1)
+            found.append(build(config, {"steps": trial}).test())
+    found: list[dict[str, float]] = []
+    LEARN.learn_runner.tune(lambda run_config, hparams: experiment(run_config.model_dir, train_steps=hparams["steps"]), Tuner())
+    assert [metrics["global_step"] for metrics in found] == [1, 1]
+    with pytest.raises(RuntimeError, match="is expected to be used by the `Estimator`"):
+        LEARN.learn_runner.run(lambda run_config, hparams: experiment(tmp_path / "other"),
+                               run_config=LEARN.RunConfig(model_dir=str(tmp_path)))
+
+
+@pytest.mark.parametrize(("task", "schedule"), [(None, "train_and_evaluate"), ("worker", "train"), ("ps", None)])
+def test_the_schedule_follows_the_task(tmp_path, monkeypatch, task, schedule):
+    if task is not None:
+        monkeypatch.setenv("TF_CONFIG", json.dumps({
+            "cluster": {"ps": ["a:1"], "worker": ["c:1"]}, "task": {"type": task, "index": 0}}))
+
+    class Noted(LEARN.Experiment):
+        def train(self, delay_secs=None):
+            return "train"
+
+        def train_and_evaluate(self):
+            return "train_and_evaluate"
+    made = Noted(experiment(tmp_path).estimator, None, None)
+    if schedule is None:
+        with pytest.raises(ValueError, match="No default schedule for task type: ps"):
+            LEARN.learn_runner.run(lambda folder: made, str(tmp_path))
+    else:
+        assert LEARN.learn_runner.run(lambda folder: made, str(tmp_path)) == schedule
 
 
 def test_estimators_as_scikit_learns(tmp_path):

@@ -163,7 +163,7 @@ def test_what_hooks_feed_reaches_the_step():
     with train.MonitoredTrainingSession(hooks=[hook]) as session:
         assert float(session.run(x + 1.0)) == 5.0
         assert [float(v) for v in hook.got] == [8.0] and hook.asked.feed_dict is None
-        with pytest.raises(errors.InvalidArgumentError, match=r"Feeds.before_run: it feeds 'placeholder:0', which is fed alr"):
+        with pytest.raises(RuntimeError, match=r"Feeds.before_run: Same tensor is fed by .*'placeholder:0'; feed"):
             session.run(x + 1.0, {x: 1.0})
 
 

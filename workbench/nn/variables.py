@@ -264,11 +264,13 @@ def assign(ref: Variable, value: Any, validate_shape: bool = True, use_locking: 
     """Replace the value of a variable, or of a slice such as v[1:3]; gives the new value of the whole variable. Raises
     DtypeError or ShapeError where `value` does not fit.
 
-    Only a variable made with `validate_shape=False` can change its shape.
+    `validate_shape=False` lets a variable that was itself made so take another shape. One of a known shape keeps it here,
+    as plans are made for it: a value of that shape is assigned, and of any other ShapeError says so.
     """
-    if not validate_shape and ref.shape.known:
-        raise errors.UnimplementedError(f"assign: validate_shape=False but {ref.name} has the shape {ref.shape} for good; make "
-                                        "the variable with validate_shape=False")
+    value = convert(value, ref.dtype)
+    if not validate_shape and not ref.shape.compatible(value.shape):
+        raise errors.ShapeError(f"assign: validate_shape=False but {ref.name} keeps its shape {ref.shape} and {value.name} is "
+                                f"{value.shape}; make the variable with validate_shape=False")
     return ref.assign(value, name=name)
 
 

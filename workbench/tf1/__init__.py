@@ -272,7 +272,7 @@ ConfigProto, GPUOptions = _config.ConfigProto, _config.GPUOptions
 GraphOptions, OptimizerOptions = _config.GraphOptions, _config.OptimizerOptions
 RunMetadata, RunOptions = _config.RunMetadata, _config.RunOptions
 flags = _overlay(_app, **{name: _spelled(getattr(_app, name), _FLAG) for name in _app.__all__ if name.startswith("DEFINE_")
-                          and name != "DEFINE_enum"})
+                          and name != "DEFINE_enum"}, _FlagValues=_app.FLAGS.forget)
 app = _Namespace(run=_app.run, flags=flags)
 gfile = _files
 estimator = _serving.estimator

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import workbench.tf1 as tf
 from workbench.tf1.imports import as_tensorflow
 from workbench.tf1.missing import needs
+from workbench.tf1.then import names_then, run_main, sources_then
 
 USE = "use: python -m workbench.tf1 check SCRIPT…, or run SCRIPT arguments…"
 
@@ -39,14 +39,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a script as `python SCRIPT arguments…` would, with `import tensorflow` leading here."""
-    if not os.path.isfile(arguments[0]):
-        print(f"{arguments[0]}: there is no such file", file=sys.stderr)
+    """Run a script as `python SCRIPT arguments…` did then, with `import tensorflow` leading here (`workbench/tf1/then.py`)."""
+    script = arguments[0]
+    if not os.path.isfile(script):
+        print(f"{script}: there is no such file", file=sys.stderr)
         return 2
     as_tensorflow()
+    names_then()
+    sources_then(script)
     sys.argv = list(arguments)
-    sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
-    runpy.run_path(arguments[0], run_name="__main__")
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    run_main(script)
     return 0
 
 

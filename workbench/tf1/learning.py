@@ -21,7 +21,7 @@ from workbench.train.learn import (
     ready,
 )
 from workbench.train.learn import estimator as learners
-from workbench.train.sessions import hooks, hooks_more
+from workbench.train.sessions import hooks, hooks_more, managers, monitored, scaffold
 
 __all__ = ["learn"]
 
@@ -45,16 +45,18 @@ learn = overlay(
     metric_spec=Namespace(MetricSpec=learners.MetricSpec), head=_head, graph_actions=_actions, io=_io, utils=_utils,
     models=Namespace(linear_regression=more.linear_regression, logistic_regression=more.logistic_regression),
     ops=Namespace(one_hot_matrix=more.one_hot_matrix),
-    Experiment=experiment.Experiment, learn_runner=Namespace(run=experiment.run),
+    Experiment=experiment.Experiment, learn_runner=Namespace(run=experiment.run, tune=experiment.tune),
     monitors=Namespace(
         **names_of(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,
         NanLoss=spelled(hooks_more.NanTensorHook, "loss_tensor ?every_n_steps fail_on_nan_loss"),
         SummarySaver=spelled(hooks.SummarySaverHook, "summary_op save_steps output_dir summary_writer scaffold")))
 
 _inner = Namespace(**{name: value for name, value in vars(learn).items() if name != "head"})
+_run_config = Namespace(**vars(_inner), _DEFAULT_UID_WHITE_LIST=list(config.SETTABLE))
 _estimators = Namespace(
-    **dict.fromkeys(["dnn", "dnn_linear_combined", "estimator", "linear", "logistic_regressor", "run_config"], _inner),
-    head=_head, debug=Namespace(**names_of(debug)), kmeans=Namespace(KMeansClustering=kmeans.KMeansClustering),
+    **dict.fromkeys(["dnn", "dnn_linear_combined", "estimator", "linear", "logistic_regressor"], _inner),
+    run_config=_run_config, head=_head,
+    debug=Namespace(**names_of(debug)), kmeans=Namespace(KMeansClustering=kmeans.KMeansClustering),
     metric_key=Namespace(MetricKey=heads.MetricKey),
     constants=Namespace(ProblemType=learners.ProblemType),
     prediction_key=Namespace(PredictionKey=learners.PredictionKey),
@@ -63,4 +65,5 @@ vars(learn)["python"] = Namespace(learn=Namespace(
     **{**vars(learn), "utils": Namespace(**vars(_utils), input_fn_utils=_utils, saved_model_export_utils=_utils)},
     estimators=_estimators, learn_io=Namespace(**vars(_io), graph_io=_io, numpy_io=_io, generator_io=_io,
                                               pandas_io=_io, dask_io=_io),
-    evaluable=_inner, trainable=_inner, experiment=_inner, export_strategy=_inner))
+    evaluable=_inner, trainable=_inner, experiment=_inner, export_strategy=_inner, run_config=_run_config,
+    monitored_session=Namespace(**names_of(monitored, managers, scaffold))))

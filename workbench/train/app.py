@@ -93,6 +93,11 @@ class Flags:
         self._defined.pop(name, None)
         vars(self)["__flags"].pop(name, None)
 
+    def forget(self) -> Flags:
+        """Forget every flag and what the command line said of it: `self`, as new."""
+        Flags.__init__(self)
+        return self
+
     def flag_values_dict(self) -> dict[str, Any]:
         """Name -> value, of every flag."""
         return dict(self._read())

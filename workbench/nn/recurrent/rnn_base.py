@@ -167,40 +167,40 @@ def sizes_mapped(size: Any, batch_size: Any) -> list[Any]:
 
 
 class PlainCell(RNNCell):
-    """A cell of `_units` numbers whose state is its output."""
+    """A cell of `_num_units` numbers whose state is its output."""
 
-    _units: int
+    _num_units: int
 
     @property
     def state_size(self) -> int:
-        return self._units
+        return self._num_units
 
     @property
     def output_size(self) -> int:
-        return self._units
+        return self._num_units
 
 
 class MemoryCell(RNNCell):
-    """A cell with an LSTM's state: a memory `_units` wide and an output, which `_projection` makes narrower if it is set.
+    """A cell with an LSTM's state: a memory `_num_units` wide and an output, which `_projection` makes narrower if it is set.
 
-    The state is an LSTMStateTuple, or with `_tuple` false both side by side.
+    The state is an LSTMStateTuple, or with `_state_is_tuple` false both side by side.
     """
 
-    _units: int
+    _num_units: int
     _projection: int | None = None
-    _tuple = True
+    _state_is_tuple = True
 
     @property
     def state_size(self) -> Any:
-        return LSTMStateTuple(self._units, self.output_size) if self._tuple else self._units + self.output_size
+        return LSTMStateTuple(self._num_units, self.output_size) if self._state_is_tuple else self._num_units + self.output_size
 
     @property
     def output_size(self) -> int:
-        return self._projection or self._units
+        return self._projection or self._num_units
 
     def _close(self, c: Tensor, h: Tensor) -> Any:
         """The state of this memory and output."""
-        return LSTMStateTuple(c, h) if self._tuple else ops.concat([c, h], axis=1)
+        return LSTMStateTuple(c, h) if self._state_is_tuple else ops.concat([c, h], axis=1)
 
 
 class Wrapper(RNNCell):

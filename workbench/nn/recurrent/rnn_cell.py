@@ -31,10 +31,10 @@ class BasicRNNCell(PlainCell):
     def __init__(self, num_units: int, activation: Callable[..., Any] | None = None, reuse: Any = None,
                  name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._units, self._activation = num_units, activation or ops.tanh
+        self._num_units, self._activation = num_units, activation or ops.tanh
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
-        output = self._activation(self.linear([inputs, state], self._units))
+        output = self._activation(self.linear([inputs, state], self._num_units))
         return output, output
 
 
@@ -44,13 +44,13 @@ class GRUCell(PlainCell):
     def __init__(self, num_units: int, activation: Callable[..., Any] | None = None, reuse: Any = None,
                  kernel_initializer: Any = None, bias_initializer: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._units, self._activation = num_units, activation or ops.tanh
+        self._num_units, self._activation = num_units, activation or ops.tanh
         self._kernel, self._bias = kernel_initializer, bias_initializer
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
-        gates = self.linear([inputs, state], 2 * self._units, "gates/", self._bias or Constant(1.0), self._kernel)
+        gates = self.linear([inputs, state], 2 * self._num_units, "gates/", self._bias or Constant(1.0), self._kernel)
         reset, update = parts_of(ops.sigmoid(gates), 2)
-        candidate = self._activation(self.linear([inputs, reset * state], self._units, "candidate/", self._bias,
+        candidate = self._activation(self.linear([inputs, reset * state], self._num_units, "candidate/", self._bias,
                                                  self._kernel))
         output = update * state + (1.0 - update) * candidate
         return output, output
@@ -62,20 +62,20 @@ class BasicLSTMCell(MemoryCell):
     def __init__(self, num_units: int, forget_bias: float = 1.0, state_is_tuple: bool = True,
                  activation: Callable[..., Any] | None = None, reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._units, self._forget, self._tuple = num_units, forget_bias, state_is_tuple
+        self._num_units, self._forget_bias, self._state_is_tuple = num_units, forget_bias, state_is_tuple
         self._activation, self._initializer = activation or ops.tanh, None
 
     def _open(self, state: Any) -> tuple[Any, Any]:
-        if self._tuple:
+        if self._state_is_tuple:
             return state[0], state[1]
-        c, h = ops.split(state, [self._units, self.output_size], axis=1)
+        c, h = ops.split(state, [self._num_units, self.output_size], axis=1)
         return c, h
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         c, h = self._open(state)
-        gates = self.linear([inputs, h], 4 * self._units, kernel=self._initializer)
+        gates = self.linear([inputs, h], 4 * self._num_units, kernel=self._initializer)
         enter, candidate, forget, leave = parts_of(gates, 4)
-        c = c * ops.sigmoid(forget + self._forget) + ops.sigmoid(enter) * self._activation(candidate)
+        c = c * ops.sigmoid(forget + self._forget_bias) + ops.sigmoid(enter) * self._activation(candidate)
         h = self._activation(c) * ops.sigmoid(leave)
         return h, self._close(c, h)
 
@@ -99,9 +99,9 @@ class LSTMCell(BasicLSTMCell):
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         before, h = self._open(state)
-        gates = self.linear([inputs, h], 4 * self._units, kernel=self._initializer, partitioner=self._parts)
+        gates = self.linear([inputs, h], 4 * self._num_units, kernel=self._initializer, partitioner=self._parts)
         enter, candidate, forget, leave = parts_of(gates, 4)
-        c = before * ops.sigmoid(self._peep("w_f_diag", forget + self._forget, before)) + ops.sigmoid(
+        c = before * ops.sigmoid(self._peep("w_f_diag", forget + self._forget_bias, before)) + ops.sigmoid(
             self._peep("w_i_diag", enter, before)) * self._activation(candidate)
         c = clipped(c, self._clip)
         output = self._activation(c) * ops.sigmoid(self._peep("w_o_diag", leave, c))
@@ -110,7 +110,7 @@ class LSTMCell(BasicLSTMCell):
     def _peep(self, name: str, gate: Tensor, cell: Tensor) -> Tensor:
         if not self._peepholes:
             return gate
-        return gate + self.variable(name, [self._units], gate.dtype, self._initializer) * cell
+        return gate + self.variable(name, [self._num_units], gate.dtype, self._initializer) * cell
 
     def _project(self, output: Tensor, c: Tensor) -> tuple[Any, Any]:
         if self._projection is not None:
@@ -126,7 +126,7 @@ class MultiRNNCell(RNNCell):
         super().__init__()
         if not cells:
             raise errors.InvalidArgumentError("MultiRNNCell: there are 0 cells; pass at least one")
-        self._cells, self._tuple = list(cells), state_is_tuple
+        self._cells, self._state_is_tuple = list(cells), state_is_tuple
         if not state_is_tuple and any(isinstance(cell.state_size, tuple) for cell in cells):
             raise errors.InvalidArgumentError("MultiRNNCell: Some cells return tuples of states, but the flag state_is_tuple "
                                               f"is not set.  State sizes are: {[cell.state_size for cell in cells]}")
@@ -134,7 +134,7 @@ class MultiRNNCell(RNNCell):
     @property
     def state_size(self) -> Any:
         sizes = tuple(cell.state_size for cell in self._cells)
-        return sizes if self._tuple else sum(sizes)
+        return sizes if self._state_is_tuple else sum(sizes)
 
     @property
     def output_size(self) -> int:
@@ -142,15 +142,15 @@ class MultiRNNCell(RNNCell):
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         states = []
-        if self._tuple and (not isinstance(state, (tuple, list)) or len(state) != len(self._cells)):
+        if self._state_is_tuple and (not isinstance(state, (tuple, list)) or len(state) != len(self._cells)):
             raise errors.InvalidArgumentError(f"MultiRNNCell: Expected state to be a tuple of length {len(self._cells)}, but "
                                               f"received: {state}")
-        parts = state if self._tuple else ops.split(state, [cell.state_size for cell in self._cells], axis=1)
+        parts = state if self._state_is_tuple else ops.split(state, [cell.state_size for cell in self._cells], axis=1)
         for number, (cell, part) in enumerate(zip(self._cells, parts)):
             with variable_scope(f"cell_{number}"):
                 inputs, new = cell(inputs, part)
                 states.append(new)
-        return inputs, tuple(states) if self._tuple else ops.concat(states, axis=1)
+        return inputs, tuple(states) if self._state_is_tuple else ops.concat(states, axis=1)
 
 
 class _Linear:

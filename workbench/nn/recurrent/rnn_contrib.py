@@ -50,21 +50,22 @@ class CoupledInputForgetGateLSTMCell(ShardedCell, MemoryCell):
                  forget_bias: float = 1.0, state_is_tuple: bool = True, activation: Activation = ops.tanh,
                  reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._units, self._peepholes, self._initializer = num_units, use_peepholes, initializer
+        self._num_units, self._peepholes, self._initializer = num_units, use_peepholes, initializer
         self._projection, self._clip, self._shards = num_proj, proj_clip, (num_unit_shards, num_proj_shards)
-        self._forget, self._tuple, self._activation = forget_bias, state_is_tuple, activation
+        self._forget_bias, self._state_is_tuple, self._activation = forget_bias, state_is_tuple, activation
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
-        before, m = state if self._tuple else ops.split(state, num_or_size_splits=[self._units, self.output_size], axis=1)
+        before, m = state if self._state_is_tuple else ops.split(
+            state, num_or_size_splits=[self._num_units, self.output_size], axis=1)
         with variable_scope(get_variable_scope(), initializer=self._initializer):
-            candidate, forget, leave = parts_of(self.sharded("W", [inputs, m], 3 * self._units, self._shards[0], "B"), 3)
-            forget = forget + self._forget
+            candidate, forget, leave = parts_of(self.sharded("W", [inputs, m], 3 * self._num_units, self._shards[0], "B"), 3)
+            forget = forget + self._forget_bias
             if self._peepholes:
-                forget += self.diagonal("W_F_diag", before, self._units)
+                forget += self.diagonal("W_F_diag", before, self._num_units)
             kept = ops.sigmoid(forget)
             c = kept * before + (1.0 - kept) * self._activation(candidate)
             if self._peepholes:
-                leave += self.diagonal("W_O_diag", c, self._units)
+                leave += self.diagonal("W_O_diag", c, self._num_units)
             m = ops.sigmoid(leave) * self._activation(c)
             if self._projection is not None:
                 m = clipped(self.sharded("W_P", [m], self._projection, self._shards[1]), self._clip)
@@ -84,30 +85,30 @@ class LayerNormBasicLSTMCell(MemoryCell):
                  dropout_prob_seed: int | None = None, reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
         refuse("LayerNormBasicLSTMCell", "the width of the inputs is read from their shape", input_size=input_size)
-        self._units, self._forget, self._activation = num_units, forget_bias, activation
+        self._num_units, self._forget_bias, self._activation = num_units, forget_bias, activation
         self._normalize, self._gain, self._shift = layer_norm, norm_gain, norm_shift
         self._keep, self._seed = dropout_keep_prob, dropout_prob_seed
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         if not self._normalize:
             return x
-        gamma = self.variable(f"{name}/gamma", [self._units], x.dtype, Constant(self._gain))
-        beta = self.variable(f"{name}/beta", [self._units], x.dtype, Constant(self._shift))
+        gamma = self.variable(f"{name}/gamma", [self._num_units], x.dtype, Constant(self._gain))
+        beta = self.variable(f"{name}/beta", [self._num_units], x.dtype, Constant(self._shift))
         mean, variance = ops.moments(x, [1], keep_dims=True)
         made: Tensor = ops.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
         return made
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         c, h = state
-        gates = self.product([inputs, h], 4 * self._units)
+        gates = self.product([inputs, h], 4 * self._num_units)
         if not self._normalize:
-            gates = ops.bias_add(gates, self.variable("bias", [4 * self._units], gates.dtype))
+            gates = ops.bias_add(gates, self.variable("bias", [4 * self._num_units], gates.dtype))
         enter, candidate, forget, leave = (self._norm(part, name) for part, name in zip(
             parts_of(gates, 4), ("input", "transform", "forget", "output")))
         new = self._activation(candidate)
         if not isinstance(self._keep, (int, float)) or self._keep < 1:
             new = ops.dropout(new, self._keep, seed=self._seed)
-        c = self._norm(c * ops.sigmoid(forget + self._forget) + ops.sigmoid(enter) * new, "state")
+        c = self._norm(c * ops.sigmoid(forget + self._forget_bias) + ops.sigmoid(enter) * new, "state")
         h = self._activation(c) * ops.sigmoid(leave)
         return h, LSTMStateTuple(c, h)
 
@@ -121,11 +122,11 @@ class NASCell(MemoryCell):
     def __init__(self, num_units: int, num_proj: int | None = None, use_biases: bool = False, reuse: Any = None,
                  name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._units, self._projection, self._biased = num_units, num_proj, use_biases
+        self._num_units, self._projection, self._biased = num_units, num_proj, use_biases
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         before, m = state
-        width = 8 * self._units
+        width = 8 * self._num_units
         recurrent = self.variable("recurrent_kernel", [self.output_size, width], inputs.dtype)
         seen, kept = self.product([inputs], width), ops.matmul(m, recurrent)
         if self._biased:
@@ -138,7 +139,7 @@ class NASCell(MemoryCell):
         c = ops.tanh(first + before) * second
         m = ops.tanh(c * ops.tanh(third + fourth))
         if self._projection is not None:
-            m = ops.matmul(m, self.variable("projection_weights", [self._units, self._projection], m.dtype))
+            m = ops.matmul(m, self.variable("projection_weights", [self._num_units, self._projection], m.dtype))
         return m, LSTMStateTuple(c, m)
 
 
@@ -148,11 +149,12 @@ class UGRNNCell(PlainCell):
     def __init__(self, num_units: int, initializer: Any = None, forget_bias: float = 1.0, activation: Activation = ops.tanh,
                  reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._units, self._initializer, self._forget, self._activation = num_units, initializer, forget_bias, activation
+        self._num_units, self._initializer = num_units, initializer
+        self._forget_bias, self._activation = forget_bias, activation
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
-        gate, candidate = parts_of(self.linear([inputs, state], 2 * self._units, kernel=self._initializer), 2)
-        kept = ops.sigmoid(gate + self._forget)
+        gate, candidate = parts_of(self.linear([inputs, state], 2 * self._num_units, kernel=self._initializer), 2)
+        kept = ops.sigmoid(gate + self._forget_bias)
         new = kept * state + (1.0 - kept) * self._activation(candidate)
         return new, new
 
@@ -166,18 +168,19 @@ class IntersectionRNNCell(PlainCell):
     def __init__(self, num_units: int, num_in_proj: int | None = None, initializer: Any = None, forget_bias: float = 1.0,
                  y_activation: Activation = ops.relu, reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._units, self._project, self._initializer = num_units, num_in_proj, initializer
-        self._forget, self._activation = forget_bias, y_activation
+        self._num_units, self._project, self._initializer = num_units, num_in_proj, initializer
+        self._forget_bias, self._activation = forget_bias, y_activation
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
-        if self.width([inputs]) != self._units:
+        if self.width([inputs]) != self._num_units:
             if not self._project:
                 raise errors.InvalidArgumentError(
                     "IntersectionRNNCell: Must have input size == output size for Intersection RNN: "
-                    f"{self.width([inputs])} and {self._units}. To fix, num_in_proj should be set to num_units at cell init.")
-            inputs = self.linear([inputs], self._units, "in_projection/", kernel=self._initializer)
-        gate_h, h, gate_y, y = parts_of(self.linear([inputs, state], 4 * self._units, kernel=self._initializer), 4)
-        through_time, through_depth = ops.sigmoid(gate_h + self._forget), ops.sigmoid(gate_y + self._forget)
+                    f"{self.width([inputs])} and {self._num_units}. To fix, num_in_proj should be set to "
+                    "num_units at cell init.")
+            inputs = self.linear([inputs], self._num_units, "in_projection/", kernel=self._initializer)
+        gate_h, h, gate_y, y = parts_of(self.linear([inputs, state], 4 * self._num_units, kernel=self._initializer), 4)
+        through_time, through_depth = ops.sigmoid(gate_h + self._forget_bias), ops.sigmoid(gate_y + self._forget_bias)
         new = through_time * state + (1.0 - through_time) * ops.tanh(h)
         return through_depth * inputs + (1.0 - through_depth) * self._activation(y), new
 
@@ -197,18 +200,18 @@ class GLSTMCell(MemoryCell):
             if size % number_of_groups:
                 raise errors.InvalidArgumentError(f"GLSTMCell: {what} is {size} but there are {number_of_groups} groups; it "
                                                   "must be divisible by number_of_groups")
-        self._units, self._initializer, self._projection = num_units, initializer, num_proj
-        self._groups, self._forget, self._activation = number_of_groups, forget_bias, activation
+        self._num_units, self._initializer, self._projection = num_units, initializer, num_proj
+        self._groups, self._forget_bias, self._activation = number_of_groups, forget_bias, activation
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         before, m = state
-        taken, width = self.output_size // self._groups, self._units // self._groups
+        taken, width = self.output_size // self._groups, self._num_units // self._groups
         each = [parts_of(self.product([inputs[:, g * taken:(g + 1) * taken], m[:, g * taken:(g + 1) * taken]], 4 * width,
                                       f"group{g}/", self._initializer), 4) for g in range(self._groups)]
         enter, candidate, forget, leave = (
-            ops.bias_add(joined(gate), self.variable(f"bias_{letter}", [self._units], inputs.dtype, Zeros()))
+            ops.bias_add(joined(gate), self.variable(f"bias_{letter}", [self._num_units], inputs.dtype, Zeros()))
             for letter, gate in zip("ijfo", zip(*each)))
-        c = ops.sigmoid(forget + self._forget) * before + ops.sigmoid(enter) * ops.tanh(candidate)
+        c = ops.sigmoid(forget + self._forget_bias) * before + ops.sigmoid(enter) * ops.tanh(candidate)
         m = ops.sigmoid(leave) * self._activation(c)
         if self._projection is not None:
             m = self.product([m], self._projection, "projection/", self._initializer)
@@ -227,7 +230,7 @@ class PhasedLSTMCell(MemoryCell):
                  trainable_ratio_on: bool = True, period_init_min: float = 1.0, period_init_max: float = 1000.0,
                  reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._units, self._peepholes, self._leak = num_units, use_peepholes, leak
+        self._num_units, self._peepholes, self._leak = num_units, use_peepholes, leak
         self._on, self._trained = ratio_on, trainable_ratio_on
         self._range = period_init_min, period_init_max
 
@@ -238,10 +241,10 @@ class PhasedLSTMCell(MemoryCell):
         def periods(shape: Any, dtype: Any) -> Tensor:
             made: Tensor = ops.exp(ops.random_uniform(shape, low, high, dtype))
             return made
-        period = self.table("period", [self._units], dtype, periods)
-        phase = self.variable("phase", [self._units], dtype, lambda shape, dtype: ops.random_uniform(
+        period = self.table("period", [self._num_units], dtype, periods)
+        phase = self.variable("phase", [self._num_units], dtype, lambda shape, dtype: ops.random_uniform(
             shape, dtype=dtype) * period.initial_value)
-        on = self.variable("ratio_on", [self._units], dtype, Constant(self._on), trainable=self._trained)
+        on = self.variable("ratio_on", [self._num_units], dtype, Constant(self._on), trainable=self._trained)
         length = ops.cast(convert(period), time.dtype)
         moved = time - ops.cast(phase, time.dtype)
         cycle = ops.cast((ops.stop_gradient(ops.mod(moved, length) - moved) + moved) / length, dtype)
@@ -254,10 +257,10 @@ class PhasedLSTMCell(MemoryCell):
         time, x = inputs
         c, h = state
         seen = [x, h, c] if self._peepholes else [x, h]
-        enter, forget = parts_of(ops.sigmoid(self.linear(seen, 2 * self._units, "mask_gates/")), 2)
-        new_c = c * forget + enter * ops.tanh(self.linear([x, h], self._units, "new_input/"))
+        enter, forget = parts_of(ops.sigmoid(self.linear(seen, 2 * self._num_units, "mask_gates/")), 2)
+        new_c = c * forget + enter * ops.tanh(self.linear([x, h], self._num_units, "new_input/"))
         seen = [x, h, new_c] if self._peepholes else [x, h]
-        new_h = ops.tanh(new_c) * ops.sigmoid(self.linear(seen, self._units, "output_gate/"))
+        new_h = ops.tanh(new_c) * ops.sigmoid(self.linear(seen, self._num_units, "output_gate/"))
         k = self._openness(time, x.dtype)
         new_c, new_h = k * new_c + (1.0 - k) * c, k * new_h + (1.0 - k) * h
         return new_h, LSTMStateTuple(new_c, new_h)

@@ -35,7 +35,7 @@ class ConvLSTMCell(RNNCell):
                                               f"{list(kernel_shape)} for conv_ndims={conv_ndims}; the first has one number "
                                               "more, the second as many, from 1 to 3")
         self._shape, self._channels, self._kernel = list(input_shape), output_channels, list(kernel_shape)
-        self._biased, self._skip, self._forget = use_bias, skip_connection, forget_bias
+        self._biased, self._skip, self._forget_bias = use_bias, skip_connection, forget_bias
 
     @property
     def state_size(self) -> LSTMStateTuple:
@@ -58,7 +58,7 @@ class ConvLSTMCell(RNNCell):
         c, h = state
         gates = self._gates(ops.concat([inputs, h], axis=-1))
         enter, candidate, forget, leave = ops.split(gates, num_or_size_splits=4, axis=-1)
-        c = ops.sigmoid(forget + self._forget) * c + ops.sigmoid(enter) * ops.tanh(candidate)
+        c = ops.sigmoid(forget + self._forget_bias) * c + ops.sigmoid(enter) * ops.tanh(candidate)
         h = ops.tanh(c) * ops.sigmoid(leave)
         return ops.concat([h, inputs], axis=-1) if self._skip else h, LSTMStateTuple(c, h)
 

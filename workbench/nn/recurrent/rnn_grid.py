@@ -33,33 +33,33 @@ class TimeFreqLSTMCell(ShardedCell, MemoryCell):
     window: for more give an initial state.
     """
 
-    _tuple = False
+    _state_is_tuple = False
 
     def __init__(self, num_units: int, use_peepholes: bool = False, cell_clip: float | None = None, initializer: Any = None,
                  num_unit_shards: int = 1, forget_bias: float = 1.0, feature_size: int | None = None,
                  frequency_skip: int | None = 1, reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._units, self._peepholes, self._clip, self._initializer = num_units, use_peepholes, cell_clip, initializer
-        self._shards, self._forget, self._size, self._skip = num_unit_shards, forget_bias, feature_size, frequency_skip
+        self._num_units, self._peepholes, self._clip, self._initializer = num_units, use_peepholes, cell_clip, initializer
+        self._shards, self._forget_bias, self._size, self._skip = num_unit_shards, forget_bias, feature_size, frequency_skip
 
     def _peep(self, name: str, gate: Tensor, c: Tensor) -> Tensor:
-        return gate + self.diagonal(name, c, self._units) if self._peepholes else gate
+        return gate + self.diagonal(name, c, self._num_units) if self._peepholes else gate
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         width = self.width([inputs])
         windows = _windows("TimeFreqLSTMCell", inputs, width, 0, width, self._size, self._skip)
-        if self.width([state]) != 2 * self._units * len(windows):
+        if self.width([state]) != 2 * self._num_units * len(windows):
             raise errors.InvalidArgumentError(f"TimeFreqLSTMCell: the state is {self.width([state])} wide but {len(windows)} "
-                                              f"windows of {self._units} units need {2 * self._units * len(windows)}; give an "
-                                              "initial state of that width")
+                                              f"windows of {self._num_units} units need {2 * self._num_units * len(windows)}; "
+                                              "give an initial state of that width")
         before = parts_of(state, 2 * len(windows))
         found, m = [], ops.zeros_like(before[1])
         with variable_scope(get_variable_scope(), initializer=self._initializer):
             for number, window in enumerate(windows):
                 c, seen = before[2 * number], before[2 * number + 1]
                 enter, candidate, forget, leave = parts_of(
-                    self.sharded("W", [window, seen, m], 4 * self._units, self._shards, "B"), 4)
-                kept = ops.sigmoid(self._peep("W_F_diag", forget + self._forget, c))
+                    self.sharded("W", [window, seen, m], 4 * self._num_units, self._shards, "B"), 4)
+                kept = ops.sigmoid(self._peep("W_F_diag", forget + self._forget_bias, c))
                 c = clipped(kept * c + ops.sigmoid(self._peep("W_I_diag", enter, c)) * ops.tanh(candidate), self._clip)
                 m = ops.sigmoid(self._peep("W_O_diag", leave, c)) * ops.tanh(c)
                 found += [c, m]
@@ -90,9 +90,9 @@ class GridLSTMCell(ShardedCell):
         if not state_is_tuple and len(self._blocks) > 1:
             raise errors.InvalidArgumentError(f"GridLSTMCell: state_is_tuple is False but there are {len(self._blocks)} "
                                               "blocks, whose states one tensor would mix; pass state_is_tuple=True")
-        self._units, self._peepholes, self._shared = num_units, use_peepholes, share_time_frequency_weights
-        self._clip, self._initializer, self._shards, self._forget = cell_clip, initializer, num_unit_shards, forget_bias
-        self._size, self._skip, self._tuple = feature_size, frequency_skip, state_is_tuple
+        self._num_units, self._peepholes, self._shared = num_units, use_peepholes, share_time_frequency_weights
+        self._clip, self._initializer, self._shards, self._forget_bias = cell_clip, initializer, num_unit_shards, forget_bias
+        self._size, self._skip, self._state_is_tuple = feature_size, frequency_skip, state_is_tuple
         self._coupled = couple_input_forget_gates
         self._starts, self._ends = start_freqindex_list, end_freqindex_list
         self._type: Any = namedtuple("GridLSTMStateTuple", self._names("state"))      # type: ignore[misc]  # one for each list
@@ -104,16 +104,16 @@ class GridLSTMCell(ShardedCell):
     @property
     def state_tuple_type(self) -> Any:
         """The named tuple that the state is; None for a state of one tensor."""
-        return self._type if self._tuple else None
+        return self._type if self._state_is_tuple else None
 
     @property
     def state_size(self) -> Any:
-        sizes = [self._units] * len(self._type._fields)
-        return self._type(*sizes) if self._tuple else sum(sizes)
+        sizes = [self._num_units] * len(self._type._fields)
+        return self._type(*sizes) if self._state_is_tuple else sum(sizes)
 
     @property
     def output_size(self) -> int:
-        return self._units * len(self._type._fields)
+        return self._num_units * len(self._type._fields)
 
     def _features(self, x: Tensor, offset: int = 0) -> list[list[Tensor]]:
         """The windows of each block; those that begin `offset` later (or earlier) see zeros beyond the inputs."""
@@ -133,9 +133,9 @@ class GridLSTMCell(ShardedCell):
         return found
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
-        flat = list(state) if self._tuple else list(parts_of(state, len(self._type._fields)))
+        flat = list(state) if self._state_is_tuple else list(parts_of(state, len(self._type._fields)))
         outputs, states = self._walk(self._features(inputs), flat)
-        return joined(outputs), self._type(*states) if self._tuple else joined(states)
+        return joined(outputs), self._type(*states) if self._state_is_tuple else joined(states)
 
     def _walk(self, features: list[list[Tensor]], state: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """(outputs of time and frequency, memories and outputs of time) of every window of every block."""
@@ -143,7 +143,7 @@ class GridLSTMCell(ShardedCell):
         states: list[Tensor] = []
         with variable_scope(get_variable_scope(), initializer=self._initializer):
             for block, windows in enumerate(features):
-                m = c = ops.zeros([batch_of(windows[0], 0), self._units], windows[0].dtype)
+                m = c = ops.zeros([batch_of(windows[0], 0), self._num_units], windows[0].dtype)
                 for window in windows:
                     c_time, m_time = state[len(states)], state[len(states) + 1]
                     (c, m), (c_time, m_time) = self._step(block, [window, m_time, m], c, c_time)
@@ -154,9 +154,10 @@ class GridLSTMCell(ShardedCell):
     def _step(self, block: int, seen: list[Tensor], c_freq: Tensor, c_time: Tensor) -> Any:
         """((memory, output) along the windows, (memory, output) along time) at one window."""
         count = 3 if self._coupled else 4
-        gates = {"freq": parts_of(self.sharded(f"W_f_{block}", seen, count * self._units, self._shards, f"B_f_{block}"), count)}
+        gates = {"freq": parts_of(self.sharded(
+            f"W_f_{block}", seen, count * self._num_units, self._shards, f"B_f_{block}"), count)}
         gates["time"] = gates["freq"] if self._shared else parts_of(
-            self.sharded(f"W_t_{block}", seen, count * self._units, self._shards, f"B_t_{block}"), count)
+            self.sharded(f"W_t_{block}", seen, count * self._num_units, self._shards, f"B_t_{block}"), count)
         old = {"freq": c_freq, "time": c_time}
 
         def peeped(letter: str, way: str, gate: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -164,12 +165,12 @@ class GridLSTMCell(ShardedCell):
                 return gate
             own = "freq" if self._shared else way
             names = [f"W_{letter}_diag_{own}{end}_{block}" for end in "ft"]
-            return gate + self.diagonal(names[0], first, self._units) + self.diagonal(names[1], second, self._units)
+            return gate + self.diagonal(names[0], first, self._num_units) + self.diagonal(names[1], second, self._num_units)
 
         new = {}
         for way, parts in gates.items():
             enter = ops.sigmoid(peeped("I", way, parts[0], c_freq, c_time))
-            kept = 1.0 - enter if self._coupled else ops.sigmoid(peeped("F", way, parts[2] + self._forget, c_freq, c_time))
+            kept = 1.0 - enter if self._coupled else ops.sigmoid(peeped("F", way, parts[2] + self._forget_bias, c_freq, c_time))
             new[way] = clipped(kept * old[way] + enter * ops.tanh(parts[1]), self._clip)
         return [(new[way], ops.sigmoid(peeped("O", way, parts[-1], new["freq"], new["time"])) * ops.tanh(new[way]))
                 for way, parts in gates.items()]

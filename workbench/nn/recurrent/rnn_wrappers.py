@@ -230,13 +230,13 @@ class AttentionCellWrapper(Wrapper):
         if isinstance(cell.state_size, tuple) and not state_is_tuple:
             raise errors.InvalidArgumentError(f"AttentionCellWrapper: Cell returns tuple of states {cell.state_size}, but "
                                               "state_is_tuple is not set; set it")
-        self._length, self._size, self._tuple = attn_length, attn_size or cell.output_size, state_is_tuple
+        self._length, self._size, self._state_is_tuple = attn_length, attn_size or cell.output_size, state_is_tuple
         self._features, self._input = attn_vec_size or self._size, input_size
 
     @property
     def state_size(self) -> Any:
         size = (self._cell.state_size, self._size, self._size * self._length)
-        return size if self._tuple else sum(size)
+        return size if self._state_is_tuple else sum(size)
 
     @property
     def output_size(self) -> int:
@@ -246,7 +246,7 @@ class AttentionCellWrapper(Wrapper):
         return RNNCell.zero_state(self, batch_size, dtype)
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
-        inner, seen, before = state if self._tuple else ops.split(
+        inner, seen, before = state if self._state_is_tuple else ops.split(
             state, num_or_size_splits=[self._cell.state_size, self._size, self._size * self._length], axis=1)
         window = ops.reshape(before, [-1, self._length, self._size])
         output, inner = self._cell(self.linear([inputs, seen], self._input or self.width([inputs])), inner)
@@ -254,7 +254,7 @@ class AttentionCellWrapper(Wrapper):
         output = self.linear([output, seen], self._size, "attn_output_projection/")
         window = ops.concat([window[:, 1:], ops.expand_dims(output, 1)], axis=1)
         new = (inner, seen, ops.reshape(window, [-1, self._length * self._size]))
-        return output, new if self._tuple else ops.concat(list(new), axis=1)
+        return output, new if self._state_is_tuple else ops.concat(list(new), axis=1)
 
     def _attend(self, query: Tensor, window: Tensor) -> Tensor:
         """The outputs [batch, length, size] weighted by how well they fit the query."""

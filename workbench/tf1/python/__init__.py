@@ -16,7 +16,8 @@ __all__ = ["client", "data", "debug", "eager", "estimator", "feature_column", "f
            "platform", "profiler", "pywrap_tensorflow", "saved_model", "summary", "tools", "training", "user_ops", "util"]
 
 eager = _Namespace(context=_Namespace(executing_eagerly=lambda: False, in_eager_mode=lambda: False, in_graph_mode=lambda: True))
-layers = _Namespace(**vars(inner.parts(_tf.layers, "base convolutional core layers normalization pooling")),
+layers = _Namespace(base=_Namespace(**vars(_tf.layers), _Layer=vars(_tf.layers)["Layer"]),
+                    **vars(inner.parts(_tf.layers, "convolutional core layers normalization pooling")),
                     utils=_Namespace(**vars(_tf.contrib.layers.utils), **_names_of(_conv_arguments)))
 pywrap_tensorflow = _Namespace(NewCheckpointReader=_tf.train.NewCheckpointReader)
 keras = _Namespace(**vars(_inner_keras), _impl=_Namespace(keras=_inner_keras))

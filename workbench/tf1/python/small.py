@@ -11,7 +11,7 @@ import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
 from workbench.nn import nest
 
-__all__ = ["FLOW", "GRAPHS", "METRICS", "RECURRENT", "RESOURCES", "with_dependencies"]
+__all__ = ["FLOW", "GRAPHS", "INITIAL", "METRICS", "RECURRENT", "RESOURCES", "STATE", "with_dependencies"]
 
 
 # graphs
@@ -54,7 +54,22 @@ def _within_scope(name: str, import_scope: str | None) -> str:
     return re.sub(r"^(\^|loc:@)?", lambda found: f"{found.group()}{import_scope}/", name, count=1) if import_scope else name
 
 
-GRAPHS = {"internal_convert_to_tensor": _converted, "convert_n_to_tensor": _all_converted,
+class _RegisterShape:
+    """A decorator of a rule of shapes, which is not asked: every operation here states its own."""
+
+    def __init__(self, op_type: str) -> None:
+        self._op_type = op_type
+
+    def __call__(self, f: Any) -> Any:
+        return f
+
+
+def _shapes_are_set(op: Any) -> None:
+    """The shapes of an operation's outputs, known since it was made."""
+
+
+GRAPHS = {"RegisterShape": _RegisterShape, "set_shapes_for_outputs": _shapes_are_set,
+          "internal_convert_to_tensor": _converted, "convert_n_to_tensor": _all_converted,
           "internal_convert_n_to_tensor": _all_converted, "convert_n_to_tensor_or_indexed_slices": _all_converted_or_slices,
           "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,
           "strip_name_scope": _without_scope, "prepend_name_scope": _within_scope}
@@ -85,6 +100,26 @@ RESOURCES = {
     "shared_resources": lambda: tf.get_collection(tf.GraphKeys.RESOURCES),
     "local_resources": lambda: tf.get_collection(tf.GraphKeys.LOCAL_RESOURCES)}
 """Name in `ops.resources` -> function."""
+
+
+# state
+
+def _initialized_by(v: Any, init: Any, name: str = "init") -> Any:
+    """The operation that gives a variable the value of a tensor, or of a function of (shape, dtype)."""
+    with tf.name_scope(None, f"{v.op.name}/", [v, init]) as scope:
+        made = init(v.get_shape().as_list(), v.dtype.base_dtype) if callable(init) else init
+        return tf.assign(v, made, name=scope + name)
+
+
+def _assert_float(dtype: Any) -> Any:
+    """`dtype`, ValueError where it is not of floats."""
+    if not tf.as_dtype(dtype).is_floating:
+        raise ValueError(f"Expected floating point type, got {tf.as_dtype(dtype)}.")
+    return dtype
+
+
+STATE = {"init_variable": _initialized_by}
+"""Name in `ops.state_ops` -> function."""
 
 
 # control flow
@@ -207,6 +242,8 @@ def _confusions(labels: Any, predictions: Any, num_classes: Any, weights: Any = 
     return total, tf.assign_add(total, batch)
 
 
+INITIAL = {"_assert_float_dtype": _assert_float}
+"""Name in `ops.init_ops` -> function."""
 METRICS = {"metric_variable": _metric_variable, "_create_local": _local, "_safe_div": _quotient,
            "_local_variable": tf.contrib.framework.local_variable, "_streaming_confusion_matrix": _confusions}
 """Name in `ops.metrics_impl` -> function."""

@@ -12,12 +12,13 @@ from workbench.train.config import ConfigProto, GPUOptions
 from workbench.train.estimators import run_config
 from workbench.train.estimators.run_config import address_of
 
-__all__ = ["RunConfig"]
+__all__ = ["SETTABLE", "RunConfig"]
 
 _DEFAULT = 0
-_SETTABLE = frozenset([
+SETTABLE = (
     "keep_checkpoint_every_n_hours", "keep_checkpoint_max", "log_step_count_steps", "save_checkpoints_secs",
-    "save_checkpoints_steps", "save_summary_steps", "session_config", "tf_random_seed"])
+    "save_checkpoints_steps", "save_summary_steps", "session_config", "tf_random_seed")
+"""What may differ between configurations of one experiment."""
 
 
 class RunConfig(run_config.RunConfig):
@@ -67,7 +68,7 @@ class RunConfig(run_config.RunConfig):
     def uid(self, whitelist: Any = None) -> str:
         """A text that is the same for configurations that say the same, but for the fields in `whitelist`: by default those
         that say how often something is done, the seed and the session's options."""
-        left = _SETTABLE if whitelist is None else frozenset(whitelist)
+        left = frozenset(SETTABLE) if whitelist is None else frozenset(whitelist)
         state = {name.lstrip("_"): value for name, value in vars(self).items()}
         state["cluster_spec"] = sorted(self.cluster_spec.as_dict().items())
         return ", ".join(f"{name}={state[name]!r}" for name in sorted(state) if name not in left)

@@ -29,8 +29,9 @@ def checked(hook: SessionRunHook, args: Any) -> SessionRunArgs | None:
 
 
 def add_feeds(feeds: dict[Any, Any], more: Any, hook: SessionRunHook) -> None:
+    """Feed what a hook feeds besides. RuntimeError, as TensorFlow raises it, where somebody feeds that already."""
     for tensor, value in more.items():
         if tensor in feeds:
-            raise errors.InvalidArgumentError(f"{type(hook).__name__}.before_run: it feeds {tensor.name!r}, which is fed "
-                                              "already; feed a tensor once")
+            raise RuntimeError(f"{type(hook).__name__}.before_run: Same tensor is fed by two hooks, or a hook and the user: "
+                               f"{tensor.name!r}; feed it once")
         feeds[tensor] = value

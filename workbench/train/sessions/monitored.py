@@ -19,15 +19,12 @@ from workbench.train.saving import summary
 from workbench.train.saving.checkpoints import Checkpointer
 from workbench.train.saving.intervals import Interval
 from workbench.train.saving.saver import default_saver
-from workbench.train.sessions.asked import add_feeds, checked, traced
 from workbench.train.sessions.coordinator import Coordinator, start_queue_runners
 from workbench.train.sessions.ending import Ending
 from workbench.train.sessions.hooks import (
     CheckpointSaverHook,
     SessionRunArgs,
-    SessionRunContext,
     SessionRunHook,
-    SessionRunValues,
     SummarySaverHook,
 )
 from workbench.train.sessions.hooks_more import StepCounterHook
@@ -46,12 +43,11 @@ from workbench.train.sessions.recovery import (
     Wait,
 )
 from workbench.train.sessions.scaffold import Scaffold, kept, local_init
+from workbench.train.sessions.wrapped import LOSSES, run_with
 
 __all__ = ["LOSSES", "MonitoredTrainingSession", "Scaffold"]
 
 logger = logging.getLogger("workbench")
-
-LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
 
 
 class MonitoredTrainingSession:
@@ -248,21 +244,10 @@ class MonitoredTrainingSession:
 
     def _run(self, asked: SessionRunArgs, options: Any, run_metadata: Any,
              tries: contextlib.AbstractContextManager[Any]) -> Any:
-        context = SessionRunContext(asked, self._session)
-        wanted = {number: args for number, hook in enumerate(self._hooks)
-                  if (args := checked(hook, hook.before_run(context))) is not None}
-        feeds = dict(asked.feed_dict or {})
-        for number, args in wanted.items():
-            add_feeds(feeds, args.feed_dict or {}, self._hooks[number])
-        extra = {number: [] if args.fetches is None else args.fetches for number, args in wanted.items()}
-        options, run_metadata = traced([args.options for args in wanted.values()], options, run_metadata)
-        with tries:
-            values, more = self._session.run([asked.fetches, extra], feeds, options, run_metadata)
+        values, stop = run_with(self._hooks, self._session, asked, options, run_metadata, tries)
         if self._number is not None:
             self._number += 1
-        for number, hook in enumerate(self._hooks):
-            hook.after_run(context, SessionRunValues(more.get(number), options, run_metadata))
-        self._stop |= context.stop_requested
+        self._stop |= stop
         return values
 
     # losses

@@ -68,10 +68,11 @@ tensor_shape = _of("Dimension TensorShape", scalar=lambda: tf.TensorShape([]), v
                    as_shape=_as_shape, as_dimension=tf.Dimension)
 tensor_util = _of("make_ndarray make_tensor_proto", constant_value=tf.contrib.util.constant_value,
                   constant_value_as_shape=lambda tensor: _constant_shape(tf.convert_to_tensor(tensor)),
-                  MakeNdarray=tf.make_ndarray,
+                  MakeNdarray=tf.make_ndarray, TensorShapeProtoToList=lambda shape: [dim.size for dim in shape.dim],
                   is_tensor=tf.contrib.framework.is_tensor)
 test_util = Namespace(TensorFlowTestCase=tf.test.TestCase, gpu_device_name=tf.test.gpu_device_name,
                       IsMklEnabled=lambda: False, assert_equal_graph_def=tf.test.assert_equal_graph_def)
-common_shapes = Namespace(broadcast_shape=tf.broadcast_static_shape)
+common_shapes = Namespace(broadcast_shape=tf.broadcast_static_shape,
+                          unknown_shape=lambda op: [tf.TensorShape(None) for _ in op.outputs])
 device = _of("DeviceSpec")
 test_ops = Namespace()

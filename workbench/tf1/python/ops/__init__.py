@@ -32,6 +32,7 @@ _GENERATED = """gen_array_ops gen_bitwise_ops gen_control_flow_ops gen_data_flow
 _OF_NETWORKS = "candidate_sampling_ops ctc_ops embedding_ops nn nn_grad nn_impl nn_ops"
 
 globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
+state_ops = Namespace(**_ALL, **_small.STATE)
 variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
 globals().update(dict.fromkeys(_GENERATED.split(), _Generated(**_ALL)))
@@ -41,7 +42,7 @@ control_flow_ops = Namespace(**_ALL, **_small.FLOW, smart_cond=tf.contrib.layers
                              with_dependencies=_small.with_dependencies)
 init_ops = Namespace(**_ALL, **{name: getattr(_initializers, name) for name in (
     "Constant", "Identity", "Initializer", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal",
-    "VarianceScaling", "Zeros", "identity_initializer")}, _compute_fans=_initializers.fans)
+    "VarianceScaling", "Zeros", "identity_initializer")}, **_small.INITIAL, _compute_fans=_initializers.fans)
 resource_variable_ops = Namespace(**_ALL, ResourceVariable=tf.Variable,      # every variable here is one
                                   is_resource_variable=lambda var: isinstance(var, tf.Variable))
 rnn = Namespace(**{**_NETWORKS, **_small.RECURRENT, "rnn_cell_impl": tf.nn.rnn_cell})

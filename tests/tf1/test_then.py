@@ -1,0 +1,69 @@
+"""`python -m workbench.tf1 run`: what Python and NumPy had when programs of TensorFlow 1.x were written."""
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+HELPER = """
+import numpy as np
+def steps(a):
+    return int(a) + int("3") + int("11", base=2)
+def pairs(d):
+    return sorted(d.iteritems())
+"""
+SCRIPT = """
+from __future__ import print_function
+import collections, fractions, inspect, sys, time, unittest
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops import rnn_cell_impl
+import helper
+def f(a, b=2, *c, **d): pass
+assert inspect.getargspec(f) == (["a", "b"], "c", "d", (2,)) and inspect.getargspec(f).defaults == (2,)
+assert np.zeros(2, np.int).dtype == np.int64 and np.float is float and np.object is object
+assert rnn_cell_impl.GRUCell is tf.nn.rnn_cell.GRUCell
+assert sys.modules["tensorflow.python"] is tf.python and tf.python.__name__ == "workbench.tf1.python"
+assert np.asscalar(np.float32(1.5)) == 1.5 and np.product([2, 3]) == 6
+assert 1 <= np.random.random_integers(3) <= 3 and 7 == np.random.random_integers(7, 7)
+assert np.vstack(x for x in [[1], [2]]).shape == np.reshape([1, 2], newshape=[2, 1]).shape
+assert issubclass(dict, collections.Mapping) and fractions.gcd(6, 4) == 2 and time.clock() >= 0
+with tf.Session() as session:
+    one = session.run(tf.constant([4]))
+    print(int(one), float(one), helper.steps(one), helper.pairs({1: 2}), one.tostring() == one.tobytes())
+    print([session.run(tf.constant(0.5))], np.array([0.5, -1.]))
+class Case(tf.test.TestCase):
+    def test(self):
+        self.assertItemsEqual([1, 2], [2, 1])
+assert unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(Case)).wasSuccessful()
+class Kept(object):
+    a = 1
+import __main__
+assert __name__ == "__main__" and __main__.Kept is Kept and __file__.endswith("program.py")
+raise SystemExit(helper.steps(one))
+"""
+
+
+def test_a_program_of_then_runs_as_it_stands(tmp_path):
+    (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "program.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, "-m", "workbench.tf1", "run", str(tmp_path / "program.py")], capture_output=True,
+                          text=True, check=False)
+    assert done.stdout == "4 4.0 10 [(1, 2)] True\n[0.5] [ 0.5 -1. ]\n", done.stderr
+    assert done.returncode == 10 and "OK" in done.stderr
+    assert not list(tmp_path.rglob("*.pyc"))      # what was read as it was then is not kept for others
+
+
+def test_an_error_names_the_line_of_the_program(tmp_path):
+    (tmp_path / "program.py").write_text("import tensorflow as tf\nint([1,\n     2])\n")
+    done = subprocess.run([sys.executable, "-m", "workbench.tf1", "run", str(tmp_path / "program.py")], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 1 and 'program.py", line 2, in <module>' in done.stderr and "TypeError" in done.stderr
+
+
+@pytest.mark.parametrize("gone", ["int", "asscalar", "product"])
+def test_who_only_imports_the_language_has_numpy_as_it_is(gone):
+    import workbench.tf1  # noqa: F401
+    assert not hasattr(np, gone)

@@ -1,0 +1,163 @@
+"""Python 3.5 and NumPy 1.13, with which programs of TensorFlow 1.x were written: for `python -m workbench.tf1 run` alone.
+
+Names that have gone since have the meaning they had; numbers are printed as they were; and in the script, and what it imports
+from its folder or the current one, `int` and `float` take arrays of one element, and arrays and dicts have older methods.
+Python 2 and packages that are not installed are not offered.
+"""
+from __future__ import annotations
+
+import ast
+import builtins
+import collections
+import collections.abc
+import fractions
+import functools
+import inspect
+import math
+import os
+import sys
+import time
+import unittest
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["SourceThen", "names_then", "run_main", "sources_then"]
+
+OF_NUMPY = {**{name: getattr(builtins, name) for name in ("int", "float", "object", "complex", "str")},
+            "asscalar": lambda a: a.item(), "product": np.prod, "alltrue": np.all, "sometrue": np.any,
+            "cumproduct": np.cumprod, "in1d": np.isin, "float_": np.float64, "complex_": np.complex128, "unicode_": np.str_,
+            "string_": np.bytes_, "unicode": np.str_, "asfarray": functools.partial(np.asarray, dtype=np.float64),
+            "Inf": np.inf, "Infinity": np.inf, "NaN": np.nan, "infty": np.inf, "PINF": np.inf, "NINF": -np.inf,
+            "row_stack": np.vstack, "trapz": np.trapezoid, "round_": np.round, "find_common_type": np.result_type}
+"""What NumPy no longer has, or (`int` to `str`) what had Python's own meaning. `np.bool` stays: NumPy itself uses it."""
+OF_UNITTEST = {"assertItemsEqual": "assertCountEqual", "assertRaisesRegexp": "assertRaisesRegex", "assertEquals": "assertEqual",
+               "assertNotEquals": "assertNotEqual", "assertRegexpMatches": "assertRegex", "assert_": "assertTrue",
+               "assertNotRegexpMatches": "assertNotRegex", "assertAlmostEquals": "assertAlmostEqual",
+               "assertNotAlmostEquals": "assertNotAlmostEqual", "failUnless": "assertTrue", "failIf": "assertFalse"}
+NUMBERS = {"int": int, "float": float}
+METHODS = {"tostring": "tobytes", "iteritems": "items", "itervalues": "values", "iterkeys": "keys"}
+
+
+class ArgSpec(NamedTuple):
+    """What `inspect.getargspec` gave."""
+
+    args: list[str]
+    varargs: str | None
+    keywords: str | None
+    defaults: tuple[Any, ...] | None
+
+
+def _argspec(function: Any) -> ArgSpec:
+    return ArgSpec(*inspect.getfullargspec(function)[:4])
+
+
+def _random_integers(low: int, high: int | None = None, size: Any = None) -> Any:
+    return np.random.randint(*((1, low + 1) if high is None else (low, high + 1)), size)
+
+
+def _joining(function: Any) -> Any:
+    """A NumPy function of a sequence of arrays that takes any iterable of them."""
+    @functools.wraps(function)
+    def joined(tup: Any, *arguments: Any, **options: Any) -> Any:
+        return function(tup if isinstance(tup, (Sequence, np.ndarray)) else list(tup), *arguments, **options)
+    return joined
+
+
+def _reshape(a: Any, shape: Any = None, order: Any = "C", newshape: Any = None) -> Any:
+    return _reshape_now(a, shape if newshape is None else newshape, order)
+
+
+_reshape_now = np.reshape
+
+
+def _fill(module: ModuleType | type, names: dict[str, Any]) -> None:
+    for name, thing in names.items():
+        if name not in vars(module):
+            setattr(module, name, thing)
+
+
+def names_then() -> None:
+    """From here on the modules of this process have the names they had then."""
+    _fill(np, OF_NUMPY)
+    _fill(inspect, {"getargspec": _argspec})
+    _fill(time, {"clock": time.process_time})
+    _fill(fractions, {"gcd": math.gcd})
+    _fill(collections, {name: getattr(collections.abc, name) for name in collections.abc.__all__})
+    _fill(unittest.TestCase, {name: getattr(unittest.TestCase, now) for name, now in OF_UNITTEST.items()})
+    np.random.random_integers = _random_integers      # type: ignore[assignment]
+    np.vstack, np.hstack, np.stack = _joining(np.vstack), _joining(np.hstack), _joining(np.stack)
+    np.reshape = _reshape      # type: ignore[assignment]
+    np.set_printoptions(legacy="1.13")      # as programs of then print what they find
+
+
+# sources
+
+def _number(kind: str, value: Any = 0, *more: Any, **options: Any) -> Any:
+    """int or float of a value, of an array of one element too."""
+    return NUMBERS[kind](value.item() if isinstance(value, np.ndarray) and value.size == 1 else value, *more, **options)
+
+
+class _Older(ast.NodeTransformer):
+    """Calls of `int` and `float` go to `_number`, methods that are gone to those of now."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in NUMBERS:
+            return ast.Call(ast.Name("number_then", ast.Load()), [ast.Constant(node.func.id), *node.args], node.keywords)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if not (isinstance(node.value, ast.Name) and node.value.id == "six"):      # which has its own for both
+            node.attr = METHODS.get(node.attr, node.attr)
+        return node
+
+
+class SourceThen(SourceFileLoader):
+    """Reads a module as a source of that time, where `sources_then` was called; nothing of it is kept on disk."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        tree: Any = ast.fix_missing_locations(_Older().visit(ast.parse(self.get_data(path), path)))
+        return self.source_to_code(tree, path)
+
+
+class _Sources(MetaPathFinder):
+    """Finds the modules of some folders, to be read as sources of then."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.folders = folders
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or type(spec.loader) is not SourceFileLoader or not self.own(Path(spec.loader.path)):
+            return None      # whoever else finds it
+        spec.loader = SourceThen(spec.loader.name, spec.loader.path)
+        return spec
+
+    def own(self, file: Path) -> bool:
+        """Is this file of the program, and no package that was installed, nor one of ours?"""
+        file = file.resolve()
+        return "site-packages" not in file.parts and Path(__file__).resolve().parents[1] not in file.parents and any(
+            folder in file.parents for folder in self.folders)
+
+
+def sources_then(script: str) -> None:
+    """From here on modules in the folder of `script`, and in the current one, are read as sources of that time."""
+    vars(builtins)["number_then"] = _number
+    folders = [Path(script).resolve().parent, Path(os.getcwd()).resolve()]
+    sys.meta_path.insert(0, _Sources(folders))
+
+
+def run_main(script: str) -> None:
+    """Run a file as the module `__main__`, read as a source of that time."""
+    loader = SourceThen("__main__", script)
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    vars(module).update(__file__=script, __builtins__=builtins, __loader__=loader)
+    loader.exec_module(module)
