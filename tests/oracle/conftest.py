@@ -64,8 +64,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for outcome in ("passed", "failed", "error"):
         for report in terminalreporter.stats.get(outcome, ()):
             if report.nodeid.startswith("tests/oracle/"):
-                counts[Path(report.nodeid.split("::")[0]).name].update(
-                    {"tests": 1, "differ": outcome != "passed"} | dict(report.user_properties))
+                compared = {what: number for what, number in report.user_properties if what != "kinds"}
+                counts[Path(report.nodeid.split("::")[0]).name].update({"tests": 1, "differ": outcome != "passed"} | compared)
     for name, found in sorted(counts.items()):
         terminalreporter.write_line(f"{name:34}" + "".join(f"{number:7} {kind}" for kind, number in found.items()))
     path = config.getoption("--oracle-summary")
