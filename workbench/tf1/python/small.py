@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,21 +54,16 @@ def _within_scope(name: str, import_scope: str | None) -> str:
     return re.sub(r"^(\^|loc:@)?", lambda found: f"{found.group()}{import_scope}/", name, count=1) if import_scope else name
 
 
-class _RegisterShape:
+def _register_shape(_op_type: str) -> Callable[[Any], Any]:
     """A decorator of a rule of shapes, which is not asked: every operation here states its own."""
-
-    def __init__(self, op_type: str) -> None:
-        self._op_type = op_type
-
-    def __call__(self, f: Any) -> Any:
-        return f
+    return lambda f: f
 
 
 def _shapes_are_set(op: Any) -> None:
     """The shapes of an operation's outputs, known since it was made."""
 
 
-GRAPHS = {"RegisterShape": _RegisterShape, "set_shapes_for_outputs": _shapes_are_set,
+GRAPHS = {"RegisterShape": _register_shape, "set_shapes_for_outputs": _shapes_are_set,
           "internal_convert_to_tensor": _converted, "convert_n_to_tensor": _all_converted,
           "internal_convert_n_to_tensor": _all_converted, "convert_n_to_tensor_or_indexed_slices": _all_converted_or_slices,
           "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,

@@ -30,7 +30,7 @@ class RoundRobin:
     def __init__(self, num_tasks: int) -> None:
         self._tasks = itertools.cycle(range(num_tasks))
 
-    def __call__(self, unused_op: Any) -> int:
+    def __call__(self, _unused_op: Any) -> int:
         return next(self._tasks)
 
 
