@@ -145,3 +145,10 @@ def test_a_failure_stays_the_news_though_the_evaluation_was_under_way():
 def test_weights_that_grew_beyond_numbers_are_named():
     with pytest.raises(errors.InvalidArgumentError, match=r"training: the loss is (nan|inf) at step \d+ of 500, first in '"):
         list(train(digits(40), None, steps=500, batch_size=10, learning_rate=1e30))
+
+
+def test_a_loss_that_ran_away_ends_the_training_though_it_is_a_number():
+    with pytest.raises(errors.InvalidArgumentError, match=r"training: the loss is [\d.e+]+ at step \d\d of 500, [\d,]+ times "
+                                                          "what it began with; lower the learning rate"):
+        list(train(digits(40), None, steps=500, batch_size=10, learning_rate=1e5))
+    assert journal.current().state == "failed"

@@ -20,6 +20,7 @@ from workbench.core.run.session import Session
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import Variable, global_variables_initializer
+from workbench.train.divergence import Divergence
 from workbench.train.optimizers.rules import GradientDescentOptimizer
 from workbench.train.progress import Progress
 from workbench.train.replicas import Replicas, Tower, replicate
@@ -85,7 +86,7 @@ def fit(session: Session, replicas: Replicas, data: Any, steps: int = 1000, batc
     variables go on from what they are. Yields Progress; closing the iterator ends training cleanly.
 
     A loss that is no finite number ends it, unless `stop_at_nan` is False, with an InvalidArgumentError that names the
-    first operation whose value is not finite.
+    first operation whose value is not finite; so does one that has run away (`workbench/train/divergence.py`).
     """
     return _Run(session, replicas, data, steps, batch_size, stop_at_nan).progress(checkpoint_dir)
 
@@ -121,6 +122,7 @@ class _Run:
         self._stop = threading.Event()
         self._ended: queue.Queue[BaseException | None] = queue.Queue()
         self._at = ("", "")        # task and operation where a loss was no number
+        self._divergence = Divergence()
 
     def progress(self, checkpoint_dir: str | None) -> Iterator[Progress]:
         count = len(self.replicas.steps)
@@ -245,15 +247,17 @@ class _Run:
         operation = self.replicas.steps[number]
         wanted = operation.outputs[0] if self.replicas.mode == "backup" else operation      # the step that its worker is at now
         losses, reached = self.session.run([[t.loss for t in towers], wanted], feed)
-        self._count(float(np.mean(losses)), None if reached is None else int(reached) - self._before)
+        times = self._count(float(np.mean(losses)), None if reached is None else int(reached) - self._before)
         for tower, loss in zip(towers, losses):
-            if self._stop_at_nan and not np.isfinite(loss):
-                raise self._diverged(tower, float(loss), feed)
+            if self._stop_at_nan and (times or not np.isfinite(loss)):
+                raise self._diverged(tower, float(loss), feed, times)
 
-    def _diverged(self, tower: Tower, loss: float, feed: dict[Any, Any]) -> errors.InvalidArgumentError:
-        """What to raise for a loss that is no number, said on every screen with the operation where that began."""
+    def _diverged(self, tower: Tower, loss: float, feed: dict[Any, Any], times: float) -> errors.InvalidArgumentError:
+        """What to raise for a loss that is no number, said on every screen with the operation where that began, and for one
+        that is so many times what it was."""
         first = first_not_finite(self.session, tower.loss, feed)
-        where = f", first in {first.words}" if first is not None else ""
+        grown = f", {times:,.0f} times what it began with" if times else ""
+        where = f", first in {first.words}" if first is not None else grown
         error = errors.InvalidArgumentError(f"training: the loss is {loss} at step {self.done} of {self.steps}{where}; lower "
                                             "the learning rate or check the input, or go on with stop_at_nan=False")
         at = (first.op if first is not None and first.op.device else tower.loss).device
@@ -261,8 +265,10 @@ class _Run:
         trace.journal.fail(self.session.name, self.done, error, *self._at)
         return error
 
-    def _count(self, loss: float, reached: int | None) -> None:
+    def _count(self, loss: float, reached: int | None) -> float:
+        """Take in a step; see Divergence.times."""
         with self._count_lock:
+            times = self._divergence.times(loss)
             self.done = self.done + 1 if reached is None else max(self.done, reached)
             step, self.loss = self.done, loss
             now = time.perf_counter()
@@ -272,6 +278,7 @@ class _Run:
         if tell:
             self._tell(step)
         trace.journal.point("loss", step, loss)
+        return times
 
     def _tell(self, step: int) -> None:
         trace.journal.count(step, self.steps, self.session.name)
