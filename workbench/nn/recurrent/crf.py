@@ -47,7 +47,7 @@ class CrfForwardRnnCell(PlainCell):
     def __init__(self, transition_params: Any) -> None:
         super().__init__()
         self._table = ops.expand_dims(convert(transition_params), 0)
-        self._units = int(self._table.shape.as_list()[1] or 0)
+        self._num_units = int(self._table.shape.as_list()[1] or 0)
 
     def _sums(self, state: Any) -> Tensor:
         """[batch, tags before, tags]: what was so far, and a transition."""
@@ -72,7 +72,7 @@ class CrfDecodeBackwardRnnCell(PlainCell):
 
     def __init__(self, num_tags: int) -> None:
         super().__init__()
-        self._tags, self._units = num_tags, 1
+        self._tags, self._num_units = num_tags, 1
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         chosen = ops.one_hot(ops.squeeze(convert(state), axis=[1]), self._tags, dtype=inputs.dtype)
