@@ -61,8 +61,8 @@ demo: $(VENV)/.product
 bench: $(VENV)/.dev
 	@$(BIN)/workbench bench
 
-# Unit tests fill the cores. Tests that start clusters, one at a time, and tests of pages, two at a time, come after them, side by
-# side: all mostly wait for other processes.
+# Unit tests fill the cores. Tests that start clusters and tests of pages come after them, one at a time each, side by side:
+# both mostly wait for other processes.
 PYTEST = $(BIN)/python -m pytest -q
 test: $(VENV)/.front chromium variants
 	@$(BIN)/python _build/frontend.py test
@@ -73,7 +73,7 @@ clusters: $(VENV)/.dev
 	@$(PYTEST) -m '(cluster or gpu) and not browser and not soak' $(PYTEST_ARGS)
 
 pages: $(VENV)/.dev chromium
-	@$(PYTEST) -n 2 --dist loadfile -m browser $(PYTEST_ARGS)
+	@$(PYTEST) -m browser $(PYTEST_ARGS)
 
 # Kernels, rewrites and their seams as other machines see them: processors without AVX-512 and without AVX2, NumPy's BLAS
 # for such a one; then, without the tests that name their libraries, each kernel library alone or none.
