@@ -121,7 +121,10 @@ export class Page {
     const came = pictures.some((one, i) => one && !this._pictures[i]);
     const wait = this._drawn + CALM - performance.now();
     if (moved.length && !turned && !came && wait > 0) {
-      this._later ||= setTimeout(() => this._again(), wait);
+      this._later ||= setTimeout(() => {
+        this._later = undefined; // it may go off a part of a millisecond early: then another one waits for the rest
+        this._again();
+      }, wait);
     } else if (moved.length) {
       clearTimeout(this._later);
       [this._around, this._pictures, this._drawn, this._later] = [around, pictures, performance.now(), undefined];
