@@ -4,13 +4,15 @@ from __future__ import annotations
 import ctypes
 import json
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Product", "Rows", "Step", "captured", "compare", "found", "same"]
+__all__ = ["Product", "Rows", "Step", "apart", "captured", "compare", "found", "same"]
 
 Step = Callable[[], Any]
 PACKAGES = ("torch", "jax", "cupy-cuda13x", "numpy", "triton", "nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-cuda-nvrtc",
@@ -72,6 +74,14 @@ def _spent(step: Step, count: int, synchronize: Step) -> float:
         step()
     synchronize()
     return (time.perf_counter() - start) / count
+
+
+def apart(module: str, arguments: Iterable[str], limit: float) -> Any:
+    """The exit status of a benchmark in a process of its own; "over 150 s" where it took longer than `limit` seconds."""
+    try:
+        return subprocess.run([sys.executable, "-m", module, *arguments], timeout=limit).returncode
+    except subprocess.TimeoutExpired:
+        return f"over {limit:.0f} s"
 
 
 def same(what: str, ours: Any, theirs: Any, tolerance: float) -> None:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import argparse
 import functools
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu_device import Product, Rows, Step, captured, compare, found, same
+from benchmarks.gpu_device import Product, Rows, Step, apart, captured, compare, found, same
 
 LIMIT = 150.0
 """Seconds for each part."""
@@ -285,12 +283,7 @@ def main() -> None:
         if given.alone:
             PARTS[name](rows)
             continue
-        try:
-            code: Any = subprocess.run([sys.executable, "-m", "benchmarks.gpu_facts", name, "--alone", "--json", given.json],
-                                       timeout=LIMIT).returncode
-        except subprocess.TimeoutExpired:
-            code = f"over {LIMIT:.0f} s"
-        rows.add(f"part {name}", ended=code)
+        rows.add(f"part {name}", ended=apart("benchmarks.gpu_facts", [name, "--alone", "--json", given.json], LIMIT))
 
 
 if __name__ == "__main__":

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu_device import Rows, Step, compare, found, same
+from benchmarks.gpu_device import Rows, Step, apart, compare, found, same
 from benchmarks.networks import IMAGES, NETWORKS, Jax, Torch
 
 RATE = 1e-4
@@ -229,11 +227,7 @@ def main() -> None:
             continue
         again = [name, "--batch", str(given.batch), "--json", given.json, "--policies", given.policies, "--alone"]
         again += ["--no-compile"] if given.no_compile else []
-        try:
-            code: Any = subprocess.run([sys.executable, "-m", "benchmarks.gpu_steps", *again], timeout=given.limit).returncode
-        except subprocess.TimeoutExpired:
-            code = f"over {given.limit:.0f} s"
-        rows.add(f"steps of {name}", ended=code)
+        rows.add(f"steps of {name}", ended=apart("benchmarks.gpu_steps", again, given.limit))
 
 
 if __name__ == "__main__":

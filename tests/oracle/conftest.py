@@ -55,7 +55,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     try:
         return (yield)
     finally:
-        item.user_properties += sorted(COMPARED.items())
+        item.user_properties.append(("compared", dict(sorted(COMPARED.items()))))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -64,7 +64,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for outcome in ("passed", "failed", "error"):
         for report in terminalreporter.stats.get(outcome, ()):
             if report.nodeid.startswith("tests/oracle/"):
-                compared = {what: number for what, number in report.user_properties if what != "kinds"}
+                compared = dict(report.user_properties).get("compared", {})
                 counts[Path(report.nodeid.split("::")[0]).name].update({"tests": 1, "differ": outcome != "passed"} | compared)
     for name, found in sorted(counts.items()):
         terminalreporter.write_line(f"{name:34}" + "".join(f"{number:7} {kind}" for kind, number in found.items()))

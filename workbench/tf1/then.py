@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["SourceThen", "names_then", "run_main", "sources_then"]
+__all__ = ["ArgSpec", "SourceThen", "argspec", "names_then", "run_main", "sources_then"]
 
 OF_NUMPY = {**{name: getattr(builtins, name) for name in ("int", "float", "object", "complex", "str")},
             "asscalar": lambda a: a.item(), "product": np.prod, "alltrue": np.all, "sometrue": np.any,
@@ -45,7 +45,7 @@ METHODS = {"tostring": "tobytes", "iteritems": "items", "itervalues": "values", 
 
 
 class ArgSpec(NamedTuple):
-    """What `inspect.getargspec` gave."""
+    """The arguments of a function, as Python told them before 3.11."""
 
     args: list[str]
     varargs: str | None
@@ -53,7 +53,8 @@ class ArgSpec(NamedTuple):
     defaults: tuple[Any, ...] | None
 
 
-def _argspec(function: Any) -> ArgSpec:
+def argspec(function: Any) -> ArgSpec:
+    """Names and defaults of the arguments of a function, as `inspect.getargspec` gave them."""
     return ArgSpec(*inspect.getfullargspec(function)[:4])
 
 
@@ -85,7 +86,7 @@ def _fill(module: ModuleType | type, names: dict[str, Any]) -> None:
 def names_then() -> None:
     """From here on the modules of this process have the names they had then."""
     _fill(np, OF_NUMPY)
-    _fill(inspect, {"getargspec": _argspec})
+    _fill(inspect, {"getargspec": argspec})
     _fill(time, {"clock": time.process_time})
     _fill(fractions, {"gcd": math.gcd})
     _fill(collections, {name: getattr(collections.abc, name) for name in collections.abc.__all__})

@@ -96,7 +96,7 @@ class Leadership:
         _let_go()
         if not self.mine:                # that took long, and has handed over by now: two would take one stream apart
             return
-        _current.leadership = _current.kept = None
+        _resign()
         with self._changed:
             if self._parked:
                 self._parked -= 1

@@ -7,30 +7,17 @@ import importlib
 import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import workbench.tf1 as tf
 from workbench.tf1.missing import Namespace
+from workbench.tf1.then import ArgSpec, argspec
 
 __all__ = ["all_util", "compat", "deprecation", "keyword_args", "lazy_loader", "nest", "tf_contextlib", "tf_decorator",
            "tf_export", "tf_inspect", "tf_should_use"]
 
 compat, nest = tf.compat, tf.contrib.framework.nest
 deprecation = tf.contrib.framework
-
-
-class ArgSpec(NamedTuple):
-    """The arguments of a function, as Python told them before 3.11."""
-
-    args: list[str]
-    varargs: str | None
-    keywords: str | None
-    defaults: tuple[Any, ...] | None
-
-
-def _arguments(function: Any) -> ArgSpec:
-    """Names and defaults of the arguments of a function."""
-    return ArgSpec(*inspect.getfullargspec(function)[:4])
 
 
 def _same(function: Any) -> Any:
@@ -62,7 +49,7 @@ def _by_keyword(function: Any) -> Any:
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
         if args:
-            raise TypeError(f"{function.__name__} only takes keyword args (possible keys: {_arguments(function).args}). "
+            raise TypeError(f"{function.__name__} only takes keyword args (possible keys: {argspec(function).args}). "
                             "Please pass these args as kwargs instead.")
         return function(**options)
     return call
@@ -81,7 +68,7 @@ class LazyLoader(ModuleType):
         return getattr(module, name)
 
 
-tf_inspect = Namespace(**{**vars(inspect), "getargspec": _arguments, "ArgSpec": ArgSpec})
+tf_inspect = Namespace(**{**vars(inspect), "getargspec": argspec, "ArgSpec": ArgSpec})
 tf_decorator = Namespace(make_decorator=_decorator, unwrap=lambda function: ([], inspect.unwrap(function)))
 tf_export = Namespace(tf_export=_exported)
 tf_should_use = Namespace(should_use_result=_same)
