@@ -167,8 +167,9 @@ def test_a_lost_link_fails_the_steps_that_both_its_ends_have_a_part_in():
     assert scene.arrived.acquire(timeout=60)
     scene.wires[B].arrive(m.Ended(), 1)
     thread.join(60)
-    assert scene.error.message == (f"step 1: {B} lost its connection to {A} (reset by peer); that task's process may have "
-                                   "died")
+    assert scene.error.message == (f"step 1: {B} lost its connection to {A} at {scene.members[A].address} (reset by peer); "
+                                   "that task's process may have died: run the step again, and if the task is lost, close "
+                                   "this cluster, start a new one and restore the newest checkpoint")
     alone = threading.Thread(target=lambda: scene.tracker.run("alone", None, {}, 5, False), daemon=True)
     alone.start()
     assert scene.arrived.acquire(timeout=60)
@@ -177,6 +178,17 @@ def test_a_lost_link_fails_the_steps_that_both_its_ends_have_a_part_in():
     scene.wires[B].arrive(m.Done(0.1, []), 2)
     alone.join(60)
     assert not alone.is_alive()
+
+
+def test_the_cause_is_waited_for_as_long_as_a_task_that_may_be_lost_owes_its_last_word():
+    """Beside load the chief may hear much later of a loss than the other tasks do."""
+    scene = Scene()
+    thread = scene.begin()
+    scene.wires[B].arrive(failed("AbortedError", peer=A), 1)
+    assert scene.arrived.acquire(timeout=60)                   # A is told to end the step
+    scene.wires[A].end(EOFError("gone"))
+    thread.join(60)
+    assert scene.error.message.startswith(f"step 1: {A} at tcp://x was lost (EOFError: gone)")
 
 
 def test_close_ends_what_waits_for_the_end_of_a_step():

@@ -13,6 +13,7 @@ from workbench import errors
 from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.steps import PendingStep, Tries, deferred_interrupt
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
+from workbench.cluster.task.failures import cut_off
 from workbench.cluster.wire import messages as m
 from workbench.core.run.gate import gate
 from workbench.core.trace import Journal
@@ -143,17 +144,15 @@ class Tracker:
                 self.post(pending, members, {}, relays)
             if not pending.wait(limit):
                 self._blame_late(pending, members, limit or 0.0)
+            if pending.error is None:
+                return pending.results
+            self._end(pending, members, pending.error)          # by then a task that was lost is known to be
             pending.wait_for_cause(_CAUSE_SECONDS)
-            if pending.error is not None:
-                raise gate.ended(pending.error)
-            return pending.results
+            raise gate.ended(pending.error)
         except BaseException as stopped:
-            with deferred_interrupt():
-                if pending is not None:
-                    self._abort(pending, members, pending.error or errors.CancelledError(f"step {number}: stopped by "
-                                f"{type(stopped).__name__}; variables keep what was applied, run again to go on"))
-            if members and pending is not None and not pending.wait_until_over(self.heartbeat):
-                self._give_up(pending, members)
+            if pending is not None:
+                self._end(pending, members, pending.error or errors.CancelledError(
+                    f"step {number}: stopped by {type(stopped).__name__}; variables keep what was applied, run again to go on"))
             raise
         finally:
             self.pending.pop(number, None)
@@ -220,6 +219,13 @@ class Tracker:
                                                   "a task is stopped, overloaded or waits for another: see "
                                                   "Cluster.status(), or allow more with step_deadline"))
 
+    def _end(self, pending: PendingStep, members: Mapping[str, Member], error: errors.Error) -> None:
+        """Have a step that failed with `error`, or is not wanted any more, be over everywhere."""
+        with deferred_interrupt():
+            self._abort(pending, members, error)
+        if members and not pending.wait_until_over(self.heartbeat):
+            self._give_up(pending, members)
+
     def _abort(self, pending: PendingStep, members: Mapping[str, Member], error: errors.Error) -> None:
         message = m.Abort(type(error).__name__, error.message)
         for task in list(pending.missing):
@@ -266,11 +272,11 @@ class Tracker:
 
     def on_link_lost(self, member: Member, peer: str, why: str) -> None:
         """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""
-        both = {member.task, peer}
+        both, other = {member.task, peer}, self.members.get(peer)
+        address = other.address if other is not None else "?"
         for step, pending in list(self.pending.items()):
             if both <= pending.tasks:
-                pending.fail(errors.AbortedError(f"step {step}: {member.task} lost its connection to {peer} ({why}); that "
-                                                 "task's process may have died"), secondary=True)
+                pending.fail(cut_off(step, member.task, peer, address, why), secondary=True)
 
     def on_lost(self, member: Member, error: BaseException | None) -> None:
         """A task is gone: steps that it has a part in fail."""
@@ -287,8 +293,8 @@ class Tracker:
         for step, pending in list(self.pending.items()):
             if member.task in pending.tasks:
                 pending.fail(errors.AbortedError(
-                    f"step {step}: {member.task} at {member.address} was lost ({why}); its variables are gone, so close this "
-                    "cluster, start a new one and restore the newest checkpoint"))
+                    f"step {step}: {member.task} at {member.address} was lost ({why}), and with it what its memory held; "
+                    "close this cluster, start a new one and restore the newest checkpoint"))
             pending.over_at(member.task)
         member.connection.close()
         for mourner in mourners:

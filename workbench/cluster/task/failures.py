@@ -6,12 +6,19 @@ import traceback
 from workbench import errors
 from workbench.cluster.wire import messages as m
 
-__all__ = ["clipped", "failed", "text_of", "traced"]
+__all__ = ["clipped", "cut_off", "failed", "text_of", "traced"]
 
 
 def failed(error: BaseException, peer: str = "", over: bool = True) -> m.Failed:
     """The message that says so; `peer` whose loss caused it, `over`: nothing of the step runs any more."""
     return m.Failed(type(error).__name__, text_of(error), peer, over, traced(error))
+
+
+def cut_off(step: int, task: str, peer: str, address: str, why: str) -> errors.AbortedError:
+    """What ends `step` when `task` lost its connection to `peer`: all that is said where nothing tells what became of it."""
+    return errors.AbortedError(
+        f"step {step}: {task} lost its connection to {peer} at {address} ({why}); that task's process may have died: run the "
+        "step again, and if the task is lost, close this cluster, start a new one and restore the newest checkpoint")
 
 
 def traced(error: BaseException) -> str:

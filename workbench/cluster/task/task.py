@@ -17,7 +17,7 @@ from workbench.cluster.link.connection import Connection, release_receiver
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.task.account import Account
 from workbench.cluster.task.engines import SPANS, Engine, Result, TaskContext, make_engine
-from workbench.cluster.task.failures import clipped, failed, text_of, traced
+from workbench.cluster.task.failures import clipped, cut_off, failed, text_of, traced
 from workbench.cluster.task.links import Links
 from workbench.cluster.task.relays import Relays
 from workbench.cluster.task.steps import Active, Broken, Steps
@@ -354,8 +354,7 @@ class Task:
         self._reply(m.LinkLost(peer, text_of(error)), -1)
         active = [step for step, run in self.steps.active().items() if peer in self._parties.get(run.handle, (peer,))]
         for step in active:
-            aborted = errors.AbortedError(f"step {step}: {self.name} lost its connection to {peer} at "
-                                          f"{self.tasks.get(peer, '?')} ({text_of(error)}); that task's process may have died")
+            aborted = cut_off(step, self.name, peer, self.tasks.get(peer, "?"), text_of(error))
             if self._break(step, aborted).active:
                 self._reply(failed(aborted, peer, over=False), step)
 
