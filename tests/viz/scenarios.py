@@ -172,6 +172,7 @@ class Scenario:
 
 
 W3, PS0 = task("worker", 3), task("ps", 0)
+SERVERS = {task("ps", i): 20.0 for i in range(4)}
 
 SCENARIOS = (
     Scenario("all even", Plant(), "even"),
@@ -184,13 +185,17 @@ SCENARIOS = (
     Scenario("slow worker in a while loop", Plant(work={W3: 4.0}, loop=True), "worker", W3),
     Scenario("slow worker, async", Plant(work={W3: 3.0}, asynchronous=True), "worker", W3),
     Scenario("slow worker of 32", Plant(workers=32, steps=20, work={W3: 2.0}), "worker", W3),
-    Scenario("slow worker of 60", Plant(workers=60, servers=4, steps=20, work={W3: 2.0}), "worker", W3),
+    Scenario("slow worker of 60", Plant(workers=60, servers=4, steps=20, apply=0.05 * MS, work={W3: 2.0}), "worker", W3),
     Scenario("slow link to a worker", Plant(links={(PS0, W3): 20.0}), "link", f"{PS0}|{W3}"),
     Scenario("slow link from a worker", Plant(links={(W3, PS0): 20.0}), "link", f"{W3}|{PS0}"),
     Scenario("slow link, async", Plant(links={(PS0, W3): 40.0}, asynchronous=True), "link", f"{PS0}|{W3}"),
     Scenario("busy server", Plant(work={PS0: 20.0}), "server", PS0),
     Scenario("busy only server", Plant(servers=1, work={PS0: 20.0}), "server", PS0),
     Scenario("busy server, async", Plant(work={PS0: 30.0}, asynchronous=True), "server", PS0),
+    Scenario("both servers busy", Plant(work=SERVERS), "servers", "|".join([*SERVERS][:2])),
+    Scenario("all four servers busy", Plant(servers=4, work=SERVERS), "servers", "|".join(SERVERS)),
+    Scenario("both servers busy, async", Plant(work=SERVERS, asynchronous=True), "servers", "|".join([*SERVERS][:2])),
+    Scenario("both servers busy, one much more", Plant(work={**SERVERS, PS0: 80.0}), "server", PS0),
     Scenario("waits for its input", Plant(feeding=6 * MS), "input", "input/dequeue"),
     Scenario("Python between the steps", Plant(between=6 * MS), "input", "between steps"),
     Scenario("garbage collection now and then",

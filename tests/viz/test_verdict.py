@@ -85,3 +85,12 @@ def test_an_input_that_few_steps_wait_for_costs_all_of_them_little():
     accounting.settle(everything=True)
     verdict = judge(accounting).verdict
     assert verdict.kind == "input" and verdict.cost == pytest.approx(4 * 0.05 / (36 * 0.01 + 4 * 0.05))
+
+
+def test_many_servers_that_are_busy_alike_are_counted_not_listed():
+    accounting = Accounting()
+    accounting.feed(run(Plant(servers=6, work={task("ps", i): 20.0 for i in range(6)})))
+    accounting.settle(everything=True)
+    verdict = judge(accounting).verdict
+    assert verdict.kind == "servers" and verdict.subject == "|".join(task("ps", i) for i in range(6))
+    assert verdict.text.startswith("All 6 parameter servers cost ")

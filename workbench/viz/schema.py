@@ -312,8 +312,8 @@ class Straggler:
 class Judgement:
     """The verdict (`viz/verdict.py`): the one place where something is called slow."""
 
-    kind: str  # "worker" | "server" | "link" | "input" | "still" | "even" | "unknown"
-    subject: str  # task, "source|target" of a link, operation of an input
+    kind: str  # "worker" | "server" | "servers" | "link" | "input" | "still" | "even" | "unknown"
+    subject: str  # task, "task|task|…" of servers, "source|target" of a link, operation of an input
     cost: float  # part of each step, 0..1
     text: str  # one sentence with a number
     action: str  # what to do, "" when nothing

@@ -1,8 +1,8 @@
 """The verdict: what holds the run up, by what it costs, decided once for every view; and each task's row.
 
-What something costs is the part of a step that would be saved if it were like its peers (for a lone server: if half of its
-work went to a second one). Only what costs `NOTICEABLE` of a step is a verdict against somebody. A tenth of the steps, the
-most expensive ones, does not count: one pause of the garbage collector is not a slow worker.
+What something costs is the part of a step that would be saved if it were like its peers (for a lone server, and for servers
+that are as busy as each other: if there were twice as many). Only what costs `NOTICEABLE` of a step is a verdict against
+somebody. A tenth of the steps, the most expensive ones, does not count: one pause of the collector is not a slow worker.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ __all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "ju
 NOTHING_YET = "No step has finished yet."
 BETWEEN = "between steps"  # the input that no span names
 NOTICEABLE = 0.05  # part of a step from which something is worth a word
+MANY = 0.25  # part of a step that workers wait for servers as busy as each other, from which there are too few of them
+NAMED = 4  # servers of which each is named
 WINDOW = 40  # newest steps that count, fewer where there are many tasks:
 LOOKED_AT = 2500  # accounts that one verdict reads, at least 8 steps of each task
 SLICE = 32  # rows between two pauses
@@ -70,8 +72,8 @@ class Row:
 class Verdict:
     """What to read first."""
 
-    kind: str  # "worker" | "server" | "link" | "input" | "still" | "even" | "unknown"
-    subject: str  # task, "source|target" of a link, operation of an input
+    kind: str  # "worker" | "server" | "servers" | "link" | "input" | "still" | "even" | "unknown"
+    subject: str  # task, "task|task|…" of servers, "source|target" of a link, operation of an input
     cost: float  # part of each step, 0..1
     text: str  # one sentence with a number
     action: str  # what to do, "" when nothing
@@ -121,9 +123,9 @@ def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
     everything = [step for group in groups for step in group]
     window = Window([step.ledger for step in everything])
     yield
-    suspects = yield from _suspects(groups, window)
-    found = sorted(suspects, key=lambda f: -f.seconds)
     whole = statistics.fmean(_length(group) for group in groups)
+    suspects = yield from _suspects(groups, window, whole)
+    found = sorted(suspects, key=lambda f: -f.seconds)
     costs: dict[str, float] = defaultdict(float)
     for one in found:
         if one.kind in ("worker", "server", "still"):
@@ -163,24 +165,24 @@ def _length(steps: Sequence[Step]) -> float:
     return typical([s.whole + s.gap for s in steps if not np.isnan(s.gap)] or [s.whole for s in steps])
 
 
-def _suspects(groups: Sequence[Sequence[Step]], window: Window) -> Slices[list[_Found]]:
+def _suspects(groups: Sequence[Sequence[Step]], window: Window, whole: float) -> Slices[list[_Found]]:
     if len(groups) == 1:
-        found = yield from _blamed(window)
+        found = yield from _blamed(window, whole)
     else:
         found = _behind(groups)
         yield
-        found += yield from _servers(window)
+        found += yield from _servers(window, whole)
     return [*found, *(one for group in groups for one in _queues(group)), *_between([s for group in groups for s in group])]
 
 
 # steps that the workers take together
 
-def _blamed(window: Window) -> Slices[list[_Found]]:
+def _blamed(window: Window, whole: float) -> Slices[list[_Found]]:
     """Who the other workers wait for, by the roots of their waiting.
 
     In a step only the one who takes longest can be charged, and with no more than its lead over the second.
     """
-    found = yield from _servers(window)
+    found = yield from _servers(window, whole)
     found += _links(window)
     yield
     workers = window.workers
@@ -221,8 +223,9 @@ def _jobs(link: str) -> str:
 
 # any steps
 
-def _servers(window: Window) -> Slices[list[_Found]]:
-    """Tasks that serve: what workers wait for their work, as far as another one could have done it."""
+def _servers(window: Window, whole: float) -> Slices[list[_Found]]:
+    """Tasks that serve: what workers wait for their work, as far as another one could have done it; and all of them together
+    where that is much of the `whole` step although they share it evenly. Seconds."""
     servers = window.servers
     if not window.workers or not servers:
         return []
@@ -231,9 +234,14 @@ def _servers(window: Window) -> Slices[list[_Found]]:
     own, spared = typicals(work), typicals(np.maximum(0.0, work - others[:, None]))
     shares = np.divide(spared, own, out=np.zeros(len(own)), where=own > 0)
     yield
-    half = typicals(np.array([each.served for each in window.blames]))
-    return [_Found("server", server, seconds, mine, 0.0) for server, seconds, mine in zip(
+    served = np.array([each.served for each in window.blames])
+    half = typicals(served)
+    found = [_Found("server", server, seconds, mine, 0.0) for server, seconds, mine in zip(
         servers, (half * shares).tolist(), own.tolist())]
+    waited = typical(served @ (1 - shares))  # what spreading their work evenly would leave
+    if len(servers) > 1 and waited >= MANY * whole:
+        found.append(_Found("servers", "|".join(servers), 0.5 * waited, waited, 0.0))
+    return found
 
 
 def _queues(steps: Sequence[Step]) -> list[_Found]:
@@ -332,6 +340,11 @@ def _link_words(link: str) -> str:
     return " → ".join(short_task(end) for end in link.split("|"))
 
 
+def _server_words(servers: str) -> str:
+    names = [short_task(server) for server in servers.split("|")]
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= NAMED else f"All {len(names)} parameter servers"
+
+
 def _verdict(found: Sequence[_Found], whole: float, rows: Sequence[Row]) -> Verdict:
     worst = found[0] if found else None
     cost = min(1.0, worst.seconds / whole) if worst is not None and whole > 0 else 0.0
@@ -339,7 +352,7 @@ def _verdict(found: Sequence[_Found], whole: float, rows: Sequence[Row]) -> Verd
         return Verdict("even", "", cost, _even_words(rows), "")
     own, usual, share = ms(1e3 * worst.own), ms(1e3 * worst.usual), f"{100 * cost:.0f} % of each step"
     words, action = _WORDS[worst.kind]
-    subject = _link_words(worst.subject) if worst.kind == "link" else short_task(worst.subject)
+    subject = {"link": _link_words, "servers": _server_words}.get(worst.kind, short_task)(worst.subject)
     if worst.kind == "input":
         subject = "in the program between two steps" if worst.subject == BETWEEN else f"at {subject}"
     text = words.format(name=subject, share=share, own=own, usual=usual)
@@ -350,6 +363,8 @@ _WORDS = {
     "worker": ("{name} costs {share}: its own work takes {own}, its peers' {usual}.", "Let it go, or add a backup worker."),
     "server": ("{name} costs {share}: the workers wait for its work, {own} a step.",
                "Spread its variables over the parameter servers, or add one."),
+    "servers": ("{name} cost {share}: one is as busy as the other, and the workers wait {own} a step for their work.",
+                "Add parameter servers, or send them less: larger batches, sparse updates."),
     "link": ("The link {name} costs {share}: its tensors take {own}, on its peers' links {usual}.",
              "Check the network between the two, or move one of them."),
     "input": ("Input costs {share}: {own} pass {name} before there is something to do.",

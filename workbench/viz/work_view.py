@@ -25,7 +25,7 @@ def work_view(summary: Summary) -> StragglerView:
         usual = usually.get(device_order(row.task)[0], 0.0)
         parts = {name: round(getattr(row, name), 4) for name in ("transfer", "input", "wait", "uncovered", "whole")}
         rows.append(Straggler(row.task, round(row.work, 4), round(row.work / usual, 3) if usual > 0 and row.known else 1.0,
-                              round(row.cost, 4), row.why, waits_for=row.waits_for, **parts))
+                              round(row.cost, 6), row.why, waits_for=row.waits_for, **parts))
     verdict = summary.verdict
     return StragglerView(rows, Judgement(verdict.kind, verdict.subject, verdict.cost, verdict.text, verdict.action,
                                          verdict.alarm), max(0, len(summary.rows) - ROWS))
