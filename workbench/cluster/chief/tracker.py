@@ -13,7 +13,7 @@ from workbench import errors
 from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.steps import PendingStep, Tries, deferred_interrupt
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
-from workbench.cluster.task.failures import cut_off
+from workbench.cluster.task.failures import ANEW, cut_off
 from workbench.cluster.wire import messages as m
 from workbench.core.run.gate import gate
 from workbench.core.trace import Journal
@@ -110,8 +110,7 @@ class Tracker:
         if member is None:
             raise errors.NotFoundError(f"Cluster: there is no task {task}, only {', '.join(self.members)}; check the name")
         if member.lost is not None:
-            raise errors.UnavailableError(f"Cluster: {task} at {member.address} is lost; close this cluster, start a new one "
-                                          "and restore the newest checkpoint") from member.lost
+            raise errors.UnavailableError(f"Cluster: {task} at {member.address} is lost; {ANEW}") from member.lost
         return member
 
     def next_step(self) -> int:
@@ -144,11 +143,9 @@ class Tracker:
                 self.post(pending, members, {}, relays)
             if not pending.wait(limit):
                 self._blame_late(pending, members, limit or 0.0)
-            if pending.error is None:
-                return pending.results
-            self._end(pending, members, pending.error)          # by then a task that was lost is known to be
-            pending.wait_for_cause(_CAUSE_SECONDS)
-            raise gate.ended(pending.error)
+            if pending.error is not None:
+                self._end(pending, members, pending.error)      # by then a task that was lost is known to be
+                pending.wait_for_cause(_CAUSE_SECONDS)
         except BaseException as stopped:
             if pending is not None:
                 self._end(pending, members, pending.error or errors.CancelledError(
@@ -160,6 +157,9 @@ class Tracker:
             if handle in self._leaving:
                 self._leaving.discard(handle)
                 self.remove((handle,))
+        if pending.error is not None:
+            raise gate.ended(pending.error)
+        return pending.results
 
     def trace_level(self, handle: str, timed: bool) -> int:
         """Fast steps are sampled, or their spans would flood us; one that takes long is recorded anyhow."""
@@ -294,7 +294,7 @@ class Tracker:
             if member.task in pending.tasks:
                 pending.fail(errors.AbortedError(
                     f"step {step}: {member.task} at {member.address} was lost ({why}), and with it what its memory held; "
-                    "close this cluster, start a new one and restore the newest checkpoint"))
+                    f"{ANEW}"))
             pending.over_at(member.task)
         member.connection.close()
         for mourner in mourners:

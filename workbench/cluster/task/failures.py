@@ -6,7 +6,10 @@ import traceback
 from workbench import errors
 from workbench.cluster.wire import messages as m
 
-__all__ = ["clipped", "cut_off", "failed", "text_of", "traced"]
+__all__ = ["ANEW", "clipped", "cut_off", "failed", "text_of", "traced"]
+
+ANEW = "close this cluster, start a new one and restore the newest checkpoint"
+"""What to do where nothing recovers by itself."""
 
 
 def failed(error: BaseException, peer: str = "", over: bool = True) -> m.Failed:
@@ -18,7 +21,7 @@ def cut_off(step: int, task: str, peer: str, address: str, why: str) -> errors.A
     """What ends `step` when `task` lost its connection to `peer`: all that is said where nothing tells what became of it."""
     return errors.AbortedError(
         f"step {step}: {task} lost its connection to {peer} at {address} ({why}); that task's process may have died: run the "
-        "step again, and if the task is lost, close this cluster, start a new one and restore the newest checkpoint")
+        f"step again, and if the task is lost, {ANEW}")
 
 
 def traced(error: BaseException) -> str:
