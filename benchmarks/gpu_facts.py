@@ -1,6 +1,6 @@
 """Facts of a CUDA device that decide how kernels for it are built: launches, products, convolutions, passes, copies.
 
-    python -m benchmarks.gpu_facts [launches] [products] [convolutions] [fused] [passes] [copies] [--json FILE]
+    python -m benchmarks.gpu_facts [launches] [products] [convolutions] [strict] [fused] [passes] [copies] [--json FILE]
 
 Microseconds of a call, median [lowest, highest] of five rounds in turns, results compared first. Each part is a process of
 its own with a time limit, so that one that fails loses no other. Without a CUDA device it says so and measures nothing.
@@ -150,10 +150,10 @@ def _alone(product: Product, stream: Any, which: int) -> float:
         return float("inf")
 
 
-def convolutions(rows: Rows) -> None:
+def convolutions(rows: Rows, policies: tuple[str, ...] = ("TF32", "bfloat16")) -> None:
     import torch
     torch.backends.cudnn.benchmark = True
-    for policy in ("TF32", "bfloat16", "float32"):
+    for policy in policies:
         torch.backends.cudnn.allow_tf32 = policy == "TF32"
         dtype = torch.bfloat16 if policy == "bfloat16" else torch.float32
         for name, layer in LAYERS.items():
@@ -226,6 +226,11 @@ def fused(rows: Rows) -> None:
         torch.cuda.synchronize()
         same(name, y.cpu(), peer().cpu(), 3e-3)
         graph = captured(ours, stream)
+        y.fill_(float("nan"))
+        torch.cuda.synchronize()
+        graph.launch(stream)
+        stream.synchronize()
+        same(f"{name}, replayed", y.cpu(), peer().cpu(), 3e-3)
         times = compare({"cuDNN, one plan": ours, "the same in CuPy's capture": functools.partial(graph.launch, stream),
                          "torch": peer}, torch.cuda.synchronize, 3, 0.01)
         rows.add(f"{name}, convolution with bias and ReLU, TF32", **times, workspace_MiB=workspace.numel() >> 20)
@@ -262,8 +267,9 @@ def copies(rows: Rows) -> None:
                  gigabytes_a_second={name: round(size / each[0] / 1e3, 2) for name, each in times.items()})
 
 
-PARTS = {"launches": launches, "products": products, "convolutions": convolutions, "fused": fused, "passes": passes,
-         "copies": copies}
+PARTS = {"launches": launches, "products": products, "convolutions": convolutions,
+         "strict": functools.partial(convolutions, policies=("float32",)), "fused": fused,
+         "passes": passes, "copies": copies}
 
 
 def main() -> None:
