@@ -18,12 +18,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start hundreds of processes that load the same files: those are compiled once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lab test clusters pages soak oracle variants tiny lint demo bench front chromium clean
+.PHONY: help lab test units clusters pages soak oracle variants tiny lint demo bench front chromium clean
 help:
 	@echo 'make lab    JupyterLab with the tour (LAB_ARGS=--no-browser to only serve)'
 	@echo 'make demo   train MNIST on a local cluster, progress in the terminal, picture in report.html'
-	@echo 'make test   all tests     make variants   kernels as other processors and without libraries'
-	@echo 'make clusters  the tests that start processes     make pages  those in a browser'
+	@echo 'make test   all tests     make units  those of one process     make clusters  those that start others'
+	@echo 'make pages  those in a browser     make variants  kernels as on other processors and without libraries'
 	@echo 'make soak   the long ones: seeds, frames, kills     make oracle  against TensorFlow, PyTorch and JAX'
 	@echo 'make tiny   the ten-second ones     make lint   ruff, mypy, eslint, tsc'
 	@echo 'make bench  benchmarks    make front  rebuild the lab extension     make clean   remove .venv and outputs'
@@ -61,13 +61,15 @@ demo: $(VENV)/.product
 bench: $(VENV)/.dev
 	@$(BIN)/workbench bench
 
-# Unit tests fill the cores. Tests that start clusters and tests of pages come after them, one at a time each, side by side:
-# both mostly wait for other processes.
+# Unit tests fill the cores that the others leave: tests that start clusters and tests of pages, one at a time each, mostly
+# wait for other processes, and come first where they do not.
 PYTEST = $(BIN)/python -m pytest -q
-test: $(VENV)/.front chromium variants
+test: $(VENV)/.front chromium
+	@$(BIN)/python _build/beside.py 'nice -n 5 $(MAKE) -s units' '$(MAKE) -s clusters' '$(MAKE) -s pages'
+
+units: $(VENV)/.front variants
 	@$(BIN)/python _build/frontend.py test
 	@$(PYTEST) -n 2 -m 'not cluster and not browser and not gpu and not soak' $(PYTEST_ARGS)
-	@$(BIN)/python _build/beside.py '$(MAKE) -s clusters' '$(MAKE) -s pages'
 
 clusters: $(VENV)/.dev
 	@$(PYTEST) -m '(cluster or gpu) and not browser and not soak' $(PYTEST_ARGS)

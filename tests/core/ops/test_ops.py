@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import workbench.core.ops  # noqa: F401
-from tests.evaluate import evaluate
+from tests.evaluate import Moved, evaluate
 from tests.opcases import CASES, ELSEWHERE, FAMILIES_ELSEWHERE, Case
 from workbench import errors
 from workbench.core.grad import gradients
@@ -193,13 +193,13 @@ def slopes(target: Tensor, xs: list[Tensor], feeds: dict[Tensor, Any]) -> list[A
     """Central differences of `target` by each element of each x."""
     result = []
     for x in xs:
-        slope = np.zeros(feeds[x].shape)
+        slope, moves = np.zeros(feeds[x].shape), Moved(target, feeds, x)
         for index in np.ndindex(*feeds[x].shape):
             moved = []
             for step in (1e-5, -1e-5):
                 value = feeds[x].copy()
                 value[index] += step
-                moved.append(float(evaluate([target], {**feeds, x: value})[0]))
+                moved.append(float(moves(value)))
             slope[index] = (moved[0] - moved[1]) / 2e-5
         result.append(slope)
     return result
