@@ -1,6 +1,6 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
-import { format, sentence, span, steps } from './kit/text';
+import { ended, format, sentence, span, steps } from './kit/text';
 import { alike, mark, put, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
@@ -208,7 +208,7 @@ export class Page {
       ]);
     }
     if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
-      lines.push([sentence(`${WORDS[status.state]} at ${steps(status)}: ${status.cause}`), sentence(status.fix)]);
+      lines.push([sentence(ended(WORDS[status.state], status)), sentence(status.fix)]);
     }
     for (const [topic, why] of Object.entries(this._snapshot?.faults ?? {}).filter(([, why]) => why)) {
       lines.push([`The view "${topic}" cannot be shown.`, why]);

@@ -4,6 +4,7 @@ import {
   clipped,
   count,
   duration,
+  ended,
   exactly,
   format,
   labels,
@@ -13,6 +14,16 @@ import {
   span,
   taskOf
 } from '../src/kit/text';
+
+describe('the end of a run', () => {
+  it('numbers the step that failed as its error does, once, and counts what a training loop has done', () => {
+    const cause = 'step 1213: no answer within 5 s';
+    expect(ended('Failed', { step: 1213, of: 0, counted: false, cause })).toBe('Failed at step 1,213: no answer within 5 s');
+    expect(ended('Failed', { step: 4, of: 0, counted: false, cause: 'it is empty' })).toBe('Failed at step 4: it is empty');
+    expect(ended('Failed', { step: 200, of: 1000, counted: true, cause })).toBe(`Failed after 200 of 1,000 steps: ${cause}`);
+    expect(ended('Stopped', { step: 1, of: 0, counted: true, cause: 'by hand' })).toBe('Stopped after 1 step: by hand');
+  });
+});
 
 describe('numbers', () => {
   it('keeps three digits and the unit that reads best', () => {

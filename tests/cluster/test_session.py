@@ -20,7 +20,8 @@ from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.passes.hold import hold
 from workbench.core.run import prepare
-from workbench.train.config import ConfigProto, GraphOptions
+from workbench.core.trace import journal
+from workbench.train.config import ConfigProto, GraphOptions, RunOptions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
 
@@ -294,3 +295,22 @@ def test_what_numpy_raises_for_the_caller_changes_no_step(cluster):
     for there, here in zip(far, near, strict=True):
         np.testing.assert_array_equal(there, here)
     assert np.isinf(near[0]).any() and np.isnan(near[1]).any() and near[-1].tolist() == [np.inf, 0.0]
+
+
+def test_a_failed_step_has_one_number_in_its_error_its_state_and_its_records(cluster):
+    """Of a session that is not the cluster's first, which counted from 0 while records and errors had the cluster's number."""
+    with wb.device(WORKERS[0]):
+        taken, one = wb.FIFOQueue(4, ["float32"], shapes=[[]], name="nothing_comes").dequeue(), wb.constant(1.0) + 1.0
+    with wb.Session(cluster) as session:
+        cursor = journal.spans_since()[0]
+        session.run(one, options=RunOptions(trace_level=RunOptions.FULL_TRACE))
+        cluster.flush()
+        recorded = {span.step for span in journal.spans_since(cursor)[2]
+                    if span.kind == "step" and span.executable.startswith(f"{session.name}_")}
+        assert recorded == {journal.current().step}
+        with pytest.raises(errors.DeadlineExceededError) as failed:
+            session.run(taken, options=RunOptions(timeout_in_ms=300))
+        number = max(recorded) + 1
+        assert failed.value.message.startswith(f"step {number}: no answer within 0.3 s")
+        assert (journal.status.state, journal.status.step) == ("failed", number)
+        assert journal.status.cause.startswith(f"step {number}: ")

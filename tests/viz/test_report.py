@@ -78,7 +78,7 @@ def test_a_failure_and_lost_tasks_stand_first_with_cause_and_fix():
     journal.fail("session_0", 20, errors.AbortedError("step 20: a task was lost; close this cluster"))
     text = render_report(journal, "Lost", {})
     assert "<b>/job:worker/task:1 was lost (EOF).</b> Restart it.</p>" in text
-    assert "<b>step 20: a task was lost.</b> Close this cluster</p>" in text
+    assert "<b>step 20: a task was lost.</b> Close this cluster</p>" in text and " · failed at step 20<" in text
     assert ">worker:1 lost</th>" in text and ">worker:0</th>" in text
     journal.fail("session_0", 20, errors.AbortedError("step 20: /job:worker/task:1 at tcp://one:1 was lost (EOF); close it"))
     (line,) = re.findall("<p class=\"trouble\".*?</p>", render_report(journal, "Lost", {}))

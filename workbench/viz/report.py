@@ -96,8 +96,8 @@ def _subtitle(run: Run, journal: Journal) -> str:
     parts = [f"recorded from {started}", f"{len(run.tasks)} task{'s' if len(run.tasks) != 1 else ''}"]
     if run.status.state not in ("empty", "ready", ""):
         words = "written" if run.status.state == "running" else run.status.state
-        of = f" of {run.status.of:,}" if run.status.of else ""
-        parts.append(f"{words} at step {run.status.step:,}{of}")
+        of, step = f" of {run.status.of:,}" if run.status.of else "", f"{run.status.step:,}"
+        parts.append(f"{words} after {step}{of} steps" if run.status.counted else f"{words} at step {step}")
     if run.earlier:
         parts.append(f"earlier sessions on {', '.join(map(short_task, run.earlier))} are left out")
     return " · ".join(parts)

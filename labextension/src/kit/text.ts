@@ -65,6 +65,18 @@ export function steps(status: { step: number; of: number }): string {
   return `step ${status.step.toLocaleString('en')}${of}`;
 }
 
+/**
+ * "Failed at step 213: why", by the number that error, records and timeline have of the step, said once; where a training loop
+ * counts what is done, "Failed after 200 of 1,000 steps: step 213: why".
+ */
+export function ended(word: string, status: { step: number; of: number; counted: boolean; cause: string }): string {
+  const { step, of, counted, cause } = status;
+  if (counted) {
+    return `${word} after ${of ? `${step.toLocaleString('en')} of ${count(of, 'step')}` : count(step, 'step')}: ${cause}`;
+  }
+  return `${word} at step ${step.toLocaleString('en')}: ${cause.replace(`step ${step}: `, '')}`;
+}
+
 /** "/job:worker/task:1" reads better as "worker:1". */
 export function shortTask(task: string): string {
   const parts = /job:([^/]+)\/(?:replica:\d+\/)?task:(\d+)/.exec(task);

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -358,3 +359,18 @@ def test_the_next_order_is_the_last_one_with_a_new_number():
     later.sequence = later.trace = 0
     scene.tracker.post(later, scene.members, {}, {})
     assert wire.sessions == [SESSION] * 7 + [SESSION + 1]
+
+
+def test_a_number_that_was_asked_for_is_not_over_before_its_step_begins():
+    """Tasks drop what comes for earlier steps that a later one does not name."""
+    scene = Scene()
+    asked = scene.tracker.next_step()
+    scene.begin()
+    order, number = next((message, number) for number, message in scene.wires[A].sent if type(message) is m.RunStep)
+    assert number == asked + 1 and order.live == (asked,)
+    later = threading.Thread(target=scene.tracker.next_step)      # a thread that ends without a step gives its number back
+    later.start()
+    later.join()
+    del later
+    gc.collect()
+    assert list(scene.tracker._asked.values()) == [asked]

@@ -42,7 +42,10 @@ class Registered:
     def unregister(self, handles: Any) -> None:
         """Nothing is kept."""
 
-    def run_step(self, handle: str, **options: Any) -> dict[str, list[Any]]:
+    def next_step(self) -> int:
+        return 1
+
+    def run_step(self, handle: str, step: int, **options: Any) -> dict[str, list[Any]]:
         return {}
 
     def backend(self) -> ClusterBackend:

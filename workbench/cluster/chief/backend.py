@@ -30,7 +30,9 @@ class Tasks(Protocol):
     def when_lost(self, callback: Callable[[str], None]) -> Callable[[], None]: ...
     def register_all(self, handle: str, programs: Any, targets: Any, *, told: Told, relays: Any) -> None: ...
     def unregister(self, handles: Any) -> None: ...
-    def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool, deadline: float | None) -> dict[str, list[Any]]: ...
+    def next_step(self) -> int: ...
+    def run_step(self, handle: str, step: int, *, feeds_by_task: Any, timed: bool,
+                 deadline: float | None) -> dict[str, list[Any]]: ...
 
 
 class ClusterBackend:
@@ -51,6 +53,10 @@ class ClusterBackend:
         ordered = sorted(cluster.tasks, key=lambda task: (task in types, task != cluster.home,
                                                           not task.startswith("/job:worker")))
         self.devices = tuple(f"{task}/device:{types.get(task, 'CPU')}:0" for task in ordered)
+
+    def next_step(self) -> int:
+        """A number of the cluster's, whose steps it tells apart: sessions share them."""
+        return self.cluster.next_step()
 
     def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions, told: Told) -> Runner:
         if kernels != KernelOptions():
@@ -103,7 +109,7 @@ class _Runner:
             return []
         sent = {task: {str(i): feeds[position] for i, position in enumerate(positions)}
                 for task, positions, _ in self._routes if positions}
-        answers = self._cluster.run_step(self._handle, feeds_by_task=sent, timed=traced, deadline=deadline)
+        answers = self._cluster.run_step(self._handle, step, feeds_by_task=sent, timed=traced, deadline=deadline)
         results: list[Any] = [None] * self._fetches
         for task, _, positions in self._routes:
             answer = answers.get(task, [])

@@ -311,7 +311,7 @@ class Cluster(Staying):
 
     # steps
     def next_step(self) -> int:
-        """A step number nobody had before; numbers must grow."""
+        """A number that no step had before, for the next `run_step` of this thread; numbers must grow."""
         return self._tracker.next_step()
 
     def run_step(self, handle: str, step: int | None = None,

@@ -6,6 +6,7 @@ import itertools
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -57,6 +58,7 @@ class Tracker:
         self._journal = journal
         self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
         self._numbers = itertools.count(1)
+        self._asked: weakref.WeakKeyDictionary[threading.Thread, int] = weakref.WeakKeyDictionary()    # numbers not begun yet
         self._numbering = threading.Lock()
 
     # registered handles
@@ -114,8 +116,10 @@ class Tracker:
         return member
 
     def next_step(self) -> int:
-        """A step number nobody had before; numbers must grow."""
-        return next(self._numbers)
+        """A number that no step had before, for the step that this thread runs next; numbers must grow."""
+        with self._numbering:
+            number = self._asked[threading.current_thread()] = next(self._numbers)
+        return number
 
     # one step
     def tries(self) -> Tries:
@@ -129,6 +133,7 @@ class Tracker:
         try:
             with self._numbering:      # no later step may count this one as over before it counts as pending
                 number = next(self._numbers) if step is None else step
+                self._asked.pop(threading.current_thread(), None)
                 pending = self.pending[number] = self.step_type(number, handle, tuple(self.handles.get(handle, ())), level)
                 if tries is not None:
                     pending.sequence = tries.sequence = tries.sequence or number
@@ -186,7 +191,8 @@ class Tracker:
              relays: Mapping[str, tuple[str, ...]]) -> None:
         """Send the step to its tasks, but to those in `relays` through others."""
         with self._numbering:
-            live = tuple(number for number in {**self.pending, **self._retried} if number < pending.step)
+            begun = {**self.pending, **self._retried, **dict.fromkeys(self._asked.values())}
+            live = tuple(number for number in begun if number < pending.step)
         for task in feeds:
             if task not in members:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "

@@ -82,12 +82,14 @@ class Doubtful:
 class Backend(Protocol):
     """Where a session's steps run. `devices` are full names, the first is the default home.
 
-    `records_steps`: its tasks record the spans of steps themselves, so that the session need not.
+    `records_steps`: its tasks record the spans of steps themselves, so that the session need not. `next_step` numbers the step
+    that this thread runs next, as records, states and errors name it; numbers grow.
     """
 
     devices: tuple[str, ...]
     records_steps: bool
 
+    def next_step(self) -> int: ...
     def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions, told: Told) -> Runner: ...
     def memory(self, device: str) -> Memory | None: ...
     def close(self) -> None: ...
@@ -126,8 +128,11 @@ class LocalBackend:
         self.container = container or Container("", limits)
         self.journal = journal
         self.together = together or max(2, core_count())
-        self.arenas, self.crew = Arenas(), Crew()
+        self.arenas, self.crew, self._numbers = Arenas(), Crew(), itertools.count()
         weakref.finalize(self, self.crew.close, 0.0)      # a session that was never closed leaves no threads behind
+
+    def next_step(self) -> int:
+        return next(self._numbers)
 
     def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions, told: Told) -> Runner:
         counted, count = itertools.count(1), sum(len(p.program.graph.operations) for p in parts)

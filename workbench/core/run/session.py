@@ -92,8 +92,8 @@ class Session(Staying):
                                         check_budget(memory_budget))
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
-        self._steps, self._executables = itertools.count(), itertools.count()
-        self._closed = False
+        self._executables = itertools.count()
+        self._newest, self._closed = 0, False      # the step that began last
         self._last_span = self._last_op = self._last_status = 0.0
         self._entered: list[Any] = []
         self._partial = PartialSteps(self.graph)
@@ -177,7 +177,7 @@ class Session(Staying):
 
     def _step(self, form: Form, found: Executable, values: Sequence[Any], traced: bool = False,
               deadline: float | None = None, recorder: StepRecorder | None = None) -> Any:
-        step = found.used = next(self._steps)
+        step = found.used = self._newest = self._backend.next_step()
         if form.order is not None:
             values = [values[i] for i in form.order]
         journal = trace.journal
@@ -359,7 +359,7 @@ class Session(Staying):
             self._backend.close()
             ended = trace.journal.status.state in ("finished", "stopped", "failed")      # stays the news
             state = {} if ended else {"state": "ready"}
-            trace.journal.set_status(**state, step=max(0, next(self._steps) - 1))      # the last one, for every view
+            trace.journal.set_status(**state, step=self._newest)      # for every view
 
     def as_default(self) -> _Default:
         """A context in which eval() and run() use this session; it stays open afterwards."""
