@@ -186,6 +186,8 @@ class Accounting:
         of a long step, on the other hand, only those tell that found it long."""
         told = self._tellers[opened.executable]
         told.update(["", *opened.tasks])
+        if len(told) == len(opened.tasks) + 1:  # all that ever told of one
+            return True
         return opened.tasks.issuperset(task for task, count in told.items() if task and 2 * count > told[""])
 
     def _gap(self, number: int, opened: _Open) -> float:
@@ -234,8 +236,10 @@ class Accounting:
             return lone
         told = opened.told(self._names)
         yield
-        others = told.own.other[told.own.kind == WAIT]
-        reached = np.concatenate([told.tasks, np.setdiff1d(others, told.tasks)])  # its tasks, and whom they wait for
+        others = np.zeros(len(self._names.texts), bool)
+        others[told.own.other[told.own.kind == WAIT]] = True
+        others[told.tasks] = False
+        reached = np.concatenate([told.tasks, others.nonzero()[0]])  # its tasks, and whom they wait for
         grid = Grid(opened.start, opened.end, reached, self._during(opened, told.own), self._names)
         yield from grid.follow()
         return (yield from grid.fill(told.own, len(told.tasks), told.pieces, told.scattered))

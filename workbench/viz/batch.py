@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.trace import KINDS, Row, Span, run_of, spans_of
+from workbench.viz.names import begins
 
 __all__ = ["Batch", "Piece"]
 
@@ -53,7 +54,8 @@ class Batch:
 
     @cached_property
     def operations(self) -> list[Span]:
-        return spans_of([row for row in self.rows if row[0] == "op"])
+        kinds = self.texts("kind")
+        return spans_of([row for row, kind in zip(self.rows, kinds) if kind == "op"]) if "op" in kinds else []
 
     @cached_property
     def kind(self) -> np.ndarray:
@@ -82,18 +84,18 @@ class Batch:
         good = (self.step >= 0) & (self.end >= self.start)
         if not good.all():
             keys, within = keys[good], within[good]
-        begins = np.flatnonzero(np.diff(keys, prepend=-1))
-        if len(begins) > PIECES:
+        firsts = begins(keys)
+        if len(firsts) > PIECES:
             order = np.argsort(keys, kind="stable")
             keys, within = keys[order], within[order]
-            begins = np.flatnonzero(np.diff(keys, prepend=-1))
-        if not len(begins):
+            firsts = begins(keys)
+        if not len(firsts):
             return []
-        starts = np.minimum.reduceat(self.start[within], begins).tolist()
-        ends = np.maximum.reduceat(self.end[within], begins).tolist()
-        borders = [*begins.tolist(), len(within)]
+        starts = np.minimum.reduceat(self.start[within], firsts).tolist()
+        ends = np.maximum.reduceat(self.end[within], firsts).tolist()
+        borders = [*firsts.tolist(), len(within)]
         return [Piece(runs[key // _STEPS], self.rows[within[first]][_EXECUTABLE], key % _STEPS, start, end, within[first:last])
-                for key, start, end, first, last in zip(keys[begins].tolist(), starts, ends, borders, borders[1:])]
+                for key, start, end, first, last in zip(keys[firsts].tolist(), starts, ends, borders, borders[1:])]
 
     def _runs(self) -> tuple[list[str], Any]:
         """The different ones, mostly one, and of each span the number of its own."""

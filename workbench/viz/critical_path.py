@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.core.trace import KINDS, Span
 from workbench.viz.batch import Batch
-from workbench.viz.names import Names
+from workbench.viz.names import Names, different
 from workbench.viz.units import ms
 
 __all__ = ["Link", "critical_path", "explain", "path_through"]
@@ -80,7 +80,7 @@ class _Past:
     def _hold(self, operations: np.ndarray, segments: np.ndarray) -> np.ndarray:
         """Of each span: is it one of these segments, and does one of its task's operations lie in it?"""
         batch, found = self.batch, np.zeros(len(self.batch), bool)
-        for task in np.unique(self._task[segments]):
+        for task in different(self._task[segments]).tolist():
             own, mine = (places[self._task[places] == task] for places in (operations, segments))
             own = own[np.lexsort((batch.end[own], batch.start[own]))]
             soonest = np.append(np.minimum.accumulate(batch.end[own][::-1])[::-1], np.inf)  # of those from each one on

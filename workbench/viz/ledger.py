@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.viz.names import Names
+from workbench.viz.names import Names, begins
 
 __all__ = ["PARTS", "ROOTS", "Account", "Entries", "Ledger", "Root", "root_of"]
 
@@ -67,8 +67,10 @@ class Entries(NamedTuple):
 
     def largest(self) -> Entries:
         """The one with the most seconds of each code."""
-        order = np.lexsort((self.seconds, self.codes))
-        return self.only(order[np.flatnonzero(np.diff(self.codes[order], append=-1))])
+        if not len(self.codes):
+            return self
+        order = np.lexsort((self.seconds, self.codes))[::-1]
+        return self.only(order[begins(self.codes[order])][::-1])
 
     def each(self) -> Iterator[tuple[int, int, float]]:
         return zip(self.rows.tolist(), self.codes.tolist(), self.seconds.tolist())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Names", "numbered"]
+__all__ = ["Names", "begins", "different", "numbered"]
 
 _MANY = 1 << 31  # more than there are texts
 
@@ -57,6 +57,20 @@ class Names:
 
 def _source(link: str) -> str:
     return link.partition("|")[0]
+
+
+def begins(codes: np.ndarray) -> np.ndarray:
+    """The places where another one stands than before."""
+    changed = np.ones(len(codes), bool)
+    np.not_equal(codes[1:], codes[:-1], out=changed[1:])
+    return changed.nonzero()[0]
+
+
+def different(codes: np.ndarray) -> np.ndarray:
+    """The different ones of many small numbers."""
+    used = np.zeros(int(codes.max(initial=-1)) + 1, bool)
+    used[codes] = True
+    return used.nonzero()[0]
 
 
 def numbered(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

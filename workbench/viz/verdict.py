@@ -11,6 +11,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from workbench.core.trace import StatusRecord
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.blame import LEADS, middles
 from workbench.viz.ledger import PARTS, Root
+from workbench.viz.names import different
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.slices import Slices, drain
 from workbench.viz.units import ms
@@ -32,7 +34,6 @@ MANY = 0.25  # part of a step that workers wait for servers as busy as each othe
 NAMED = 4  # servers of which each is named
 WINDOW = 40  # newest steps that count, fewer where there are many tasks:
 LOOKED_AT = 2500  # accounts that one verdict reads, at least 8 steps of each task
-SLICE = 32  # rows between two pauses
 
 
 @dataclass(slots=True)
@@ -204,7 +205,7 @@ def _links(window: Window) -> list[_Found]:
     links, taken = window.side_by_side([step.received for step in window.steps])
     jobs = window.names.derived(_jobs, links)
     own, medians, usual = typicals(taken), middles(taken), np.full(len(links), np.nan)
-    for number in np.unique(jobs):
+    for number in different(jobs).tolist():
         group = np.flatnonzero(jobs == number)
         if len(group) > 1:
             usual[group] = np.sort(medians[group])[(len(group) - 1) // 2]
@@ -287,7 +288,7 @@ class _Replica:
         self.worker = max(window.workers, key=lambda task: work[task])
         self.work, self.still = work[self.worker], window.medians("uncovered")[self.worker]
         self.length = typical(step.whole for step in group)
-        links = np.unique(np.concatenate([step.received.codes for step in self._steps]))
+        links = different(np.concatenate([step.received.codes for step in self._steps]))
         self.links = [window.names.texts[link] for link in links.tolist()]
         self._taken: dict[str, float] = {}
 
@@ -311,7 +312,7 @@ def _difference(replica: _Replica, others: Sequence[_Replica]) -> tuple[str, str
 # words
 
 def _rows(window: Window, gaps: np.ndarray, costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
-    counted, rows, medians = window.present, [], window.middle
+    counted, medians = window.present, window.middle
     if apart:  # a replica's own steps, not those in which it lends a hand
         places, counted, medians = window.working, counted.copy(), medians.copy()
         pieces = window.part("pieces")[:, places]
@@ -320,14 +321,14 @@ def _rows(window: Window, gaps: np.ndarray, costs: Mapping[str, float], apart: b
     roots = window.waits_for(counted)
     words = {root: _root_words(root) if root is not None else "" for root in set(roots)}
     yield
-    between = (1e3 * middles(np.where(counted, gaps[:, None], np.nan))).tolist()
-    for at, (task, most_of_it, gap, parts) in enumerate(zip(window.tasks, roots, between, (1e3 * medians).tolist())):
-        work, transfer, feed, wait, uncovered, whole, _ = parts
-        named = words[most_of_it] if wait > 0 else ""
-        rows.append(Row(task, work, transfer, feed + gap, wait, uncovered, whole + gap, costs.get(task, 0.0), named))
-        if at % SLICE == 0:
-            yield
-    return sorted(rows, key=lambda row: -round(row.cost, 3))  # which are in the order of their tasks
+    gap = middles(np.where(counted, gaps[:, None], np.nan))
+    work, transfer, feed, wait, uncovered, whole, _ = 1e3 * medians.T
+    named = [words[root] if waits else "" for root, waits in zip(roots, (wait > 0).tolist())]
+    times = (work, transfer, feed + 1e3 * gap, wait, uncovered, whole + 1e3 * gap)
+    yield
+    cost = map(costs.get, window.tasks, repeat(0.0))
+    rows = list(map(Row, window.tasks, *(column.tolist() for column in times), cost, named))
+    return sorted(rows, key=lambda row: -round(row.cost, 3) if row.cost else 0.0)  # which are in the order of their tasks
 
 
 def _root_words(root: Root) -> str:

@@ -120,9 +120,8 @@ class Window:
             inside = (tasks >= first) & (tasks < first + block) if size < len(self.tasks) else slice(None)
             sums = np.bincount((tasks[inside] - first) * len(codes) + roots[inside], seconds[inside],
                                size * len(codes)).reshape(size, len(codes))
-            most = sums.argmax(1)
-            for task in np.flatnonzero(sums[np.arange(size), most] > 0).tolist():
-                found[first + task] = known[most[task]]
+            most, waits = sums.argmax(1).tolist(), (sums.max(1) > 0).tolist()
+            found[first : first + size] = [known[root] if some else None for root, some in zip(most, waits)]
         return found
 
     def side_by_side(self, steps: Sequence[Entries]) -> tuple[np.ndarray, np.ndarray]:

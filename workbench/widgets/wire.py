@@ -163,7 +163,7 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
     if names := _names(kind):  # type: ignore[arg-type]      # mypy does not count classes as hashable
         if kind is Picture:
             return _short(plain(value), buffers)
-        return {name: one if type(one := getattr(value, name)) in _PLAIN else _packed(one, buffers) for name in names}
+        return _fields(value, names, buffers)
     if isinstance(value, np.generic):
         return _packed(value.item(), buffers)
     if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and _numbers(value)):
@@ -177,14 +177,26 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
     return value
 
 
+def _fields(record: Any, names: Sequence[str], buffers: list[bytes]) -> dict[str, Any]:
+    """A record by its fields, most of which stay what they are."""
+    made = {}
+    for name in names:
+        kind = type(one := getattr(record, name))
+        stays = kind in _PLAIN or (one.isascii() if kind is str else kind is float and math.isfinite(one))
+        made[name] = one if stays else _packed(one, buffers)
+    return made
+
+
 def _numbers(values: list[Any] | tuple[Any, ...]) -> bool:
     return len(values) >= SHORT and all(issubclass(kind, _NUMBER) for kind in set(map(type, values)))
 
 
 def _binary(values: np.ndarray, buffers: list[bytes]) -> dict[str, int]:
     narrow = values.astype("<f4")
-    known = np.isfinite(values)
-    lost = np.abs(narrow[known] - values[known]).max(initial=0.0)
-    exact = lost <= EXACT * np.ptp(values[known]) if known.any() else True
+    exact = bool((narrow == values).all())      # as whole numbers are
+    if not exact:
+        known = np.isfinite(values)
+        lost = np.abs(narrow[known] - values[known]).max(initial=0.0)
+        exact = lost <= EXACT * np.ptp(values[known]) if known.any() else True
     buffers.append((narrow if exact else values.astype("<f8")).tobytes())
     return {"#f4" if exact else "#f8": len(buffers) - 1}
