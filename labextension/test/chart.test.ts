@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
+import { axisOf } from '../src/kit/cells';
 import { roomFor } from '../src/kit/chart';
 import { labels } from '../src/kit/text';
 
@@ -21,5 +22,29 @@ describe('the last label of a chart', () => {
 
   it('needs no more than a margin where it is short or there is none', () => {
     expect(roomFor(['0', '5'], measure)).toBe(roomFor([], measure));
+  });
+});
+
+describe('the axis of a heat map', () => {
+  const names = (count: number, from: number) => Array.from({ length: count }, (_, at) => (from + at).toLocaleString('en'));
+
+  it.each([
+    [20, 6],
+    [29, 20.2],
+    [1, 13],
+    [3, 31]
+  ])('names no column beyond its edge, and none over another: %i columns of %d pixels', (count, wide) => {
+    const axis = axisOf(names(count, 123_456), wide, measure);
+    expect(axis[0]).toEqual(['123,456', 0]);
+    axis.forEach(([text, x], at) => {
+      const end = x + measure(text);
+      expect(end).toBeLessThanOrEqual(Math.max(count * wide, measure(text)));
+      expect(at + 1 < axis.length ? axis[at + 1][1] - end : 8).toBeGreaterThanOrEqual(8);
+    });
+  });
+
+  it('names what is there where there is room', () => {
+    expect(axisOf(names(16, 0), 10, measure).map(([text]) => text)).toEqual(['0', '7', '14']);
+    expect(axisOf([], 10, measure)).toEqual([]);
   });
 });

@@ -253,3 +253,12 @@ def test_a_narrow_panel_keeps_everything_reachable(lab: Lab, notebook: Notebook)
             .map(([, text]) => text);
     }""")
     assert hidden == []
+    squeezed = lab.page.evaluate("""() => {
+        const list = document.querySelector(".wb-Graph select[aria-label='Colour by']"), free = list.cloneNode(true);
+        free.style.cssText = 'position: absolute; width: max-content; max-width: none';
+        list.parentNode.append(free);
+        const [is, wants] = [list.offsetWidth, free.offsetWidth];
+        free.remove();
+        return wants - is;
+    }""")
+    assert squeezed <= 0, "the words of a list are cut by its arrow"

@@ -41,6 +41,26 @@ export function cellsOf(courses: readonly Course[], most: number): Cells {
   return { rows, columns, tops };
 }
 
+const APART = 70; // pixels between the beginnings of two names of an axis, and
+const BETWEEN = 8; // at least between them
+
+/** Names of columns that are `wide` pixels each, with their places: as many as have room, none beyond the last column. */
+export function axisOf(names: readonly string[], wide: number, measure: (text: string) => number): [string, number][] {
+  const every = Math.max(1, Math.ceil(APART / wide));
+  const room = names.length * wide;
+  const found: [string, number][] = [];
+  let free = 0;
+  for (let at = 0; at < names.length; at += every) {
+    const width = measure(names[at]);
+    const x = Math.max(0, Math.min(at * wide, room - width));
+    if (x >= free) {
+      found.push([names[at], x]);
+      free = x + width + BETWEEN;
+    }
+  }
+  return found;
+}
+
 function topOf(values: number[]): number {
   values.sort((a, b) => a - b);
   const at = (part: number) => values[Math.floor(part * (values.length - 1))] ?? 0;

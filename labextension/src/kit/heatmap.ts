@@ -1,6 +1,6 @@
 /** Many tasks over many steps: a row each, the stronger the longer a task worked beside its like; readable at any number of tasks. */
 import { Canvas, type Pen } from './canvas';
-import { type Cells, cellsOf, type Course } from './cells';
+import { axisOf, type Cells, cellsOf, type Course } from './cells';
 import { mix, type Theme, WARM } from './colour';
 import { clipped, duration } from './text';
 
@@ -109,16 +109,19 @@ export class HeatMap {
   /** Recorded steps stand side by side: the axis names those that are there. */
   private _axis(pen: Pen, theme: Theme, columns: [number, number][]): void {
     const y = this._tall * this._rows.length + 8;
-    const every = Math.max(1, Math.ceil((70 * columns.length) / Math.max(1, this._canvas.width - SIDE)));
     pen.font = `11px ${theme.font}`;
     pen.fillStyle = theme.ink;
     pen.textAlign = 'left';
-    for (let at = 0; at < columns.length; at += every) {
-      pen.fillText(columns[at][0].toLocaleString('en'), SIDE + at * this._wide, y);
+    const measure = (text: string) => pen.measureText(text).width;
+    const names = columns.map(([first]) => first.toLocaleString('en'));
+    for (const [text, x] of axisOf(names, this._wide, measure)) {
+      pen.fillText(text, SIDE + x, y);
     }
     pen.textAlign = 'right';
-    const strongest = [...this._cells.tops].map(([group, top]) => `${group} ${duration(top)}`).join(', ');
-    pen.fillText(`recorded step · strongest: ${strongest}`, this._canvas.width - 4, y + 14);
+    const strongest = `strongest: ${[...this._cells.tops].map(([group, top]) => `${group} ${duration(top)}`).join(', ')}`;
+    const room = this._canvas.width - 8;
+    const whole = `recorded step · ${strongest}`;
+    pen.fillText(measure(whole) <= room ? whole : clipped(strongest, room, measure), this._canvas.width - 4, y + 14);
   }
 
   private _point(x: number, y: number): void {

@@ -25,6 +25,7 @@ export class GraphSection extends Section {
     this._choice.setAttribute('aria-label', 'Graph to show');
     this._choice.addEventListener('change', () => this._ask({ key: this._choice.value }));
     this._by.setAttribute('aria-label', 'Colour by');
+    this._by.classList.add('wb-mod-whole');
     this._by.title = 'What the colours say';
     this._by.append(...CHOICES.map(([by, words]) => new Option(words, by)));
     this._by.addEventListener('change', () => this._graph && this._draw(this._graph));
@@ -104,6 +105,7 @@ export class GraphSection extends Section {
     if (document.activeElement !== this._choice) {
       put(this._choice, { value: graph.key });
     }
+    put(this._choice, { title: this._choice.selectedOptions[0]?.text ?? '' });
   }
 
   private _tell(trouble: string): void {
