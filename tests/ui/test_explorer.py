@@ -36,6 +36,7 @@ with wb.Graph().as_default(), wb.Session() as session:
 STAGE = ".wb-Graph select[aria-label='Stage of the graph']"
 SENTENCE = ".wb-Graph-rewrite span"
 LABELS = f"() => [...document.querySelectorAll(\"{NODE}\")].map(node => node.getAttribute('aria-label'))"
+IDS = f"() => [...document.querySelectorAll(\"{NODE}\")].map(node => node.dataset.id)"
 LAYOUTS = f"() => Number({VIEW}.dataset.layouts ?? 0)"
 
 
@@ -138,6 +139,13 @@ def test_what_a_long_step_is_in_is_read_whole_and_an_operation_leads_to_its_cell
     lab.page.wait_for_selector("[aria-label='Found'] [data-id='while']")
     lab.page.keyboard.press("Enter")
     lab.page.wait_for_selector(".wb-Pane dd button:has-text('cell In[1], line 3')")
+    assert "while/body/tanh" not in lab.page.evaluate(IDS)
+    lab.page.locator("input[placeholder='Find…']").fill("tanh")
+    lab.page.wait_for_selector("[aria-label='Found'] [data-id='while/body/tanh']")
+    lab.page.keyboard.press("Enter")
+    lab.wait(f"() => ({IDS})().includes('while/body/tanh')")
+    assert {"while", "while/body/matmul"} <= set(lab.page.evaluate(IDS)), "its body is open while it runs"
+    lab.picture("loop-open")
     lab.page.locator(".wb-Tools button", has_text="Stop").click()
     lab.panel_state("stopped")
     assert lab.errors == []

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+import workbench as wb
 from tests.growth import growth
 from tests.viz import fixtures
-from workbench.core.trace import GraphRecord, NodeRecord
+from workbench.core.trace import GraphRecord, NodeRecord, journal
 from workbench.viz.graph_view import GraphPicture, choose_graph, graph_dot, graph_view
 
 pytestmark = pytest.mark.tiny
@@ -80,6 +81,23 @@ def test_expand_and_collapse():
     assert "gradients/matmul" in ids(picture.view()) and "gradients" not in ids(picture.view())
     assert picture.collapse("gradients") and not picture.collapse("gradients")
     assert "gradients" in ids(picture.view())
+
+
+def test_a_loop_is_one_box_whose_body_opens():
+    with wb.Graph().as_default() as graph, wb.Session(graph=graph) as session:
+        cursor = journal.graphs_since()[0]
+        session.run(wb.while_loop(lambda i, m: i < 5, lambda i, m: (i + 1, wb.tanh(m @ m)), [0, wb.ones([4, 4])]))
+        placed = next(record for record in journal.graphs_since(cursor)[2] if record.stage == "placed")
+    picture = GraphPicture(placed)
+    closed = {node.id: node for node in picture.view().nodes}
+    assert closed["while"].kind == "scope" and not closed["while"].open and not any(id.startswith("while/") for id in closed)
+    assert picture.stats({"while": 3.0}) == {"while": 3.0}
+    facts = {fact.name: fact.value for fact in picture.details("while").facts}
+    assert facts["Type"] == "while" and "test_graph_view.py" in facts["Built at"]
+    assert picture.expand("while/body")
+    opened = {node.id: node for node in picture.view().nodes}
+    assert {"while/body/add", "while/body/matmul", "while/body/tanh"} <= set(opened)
+    assert opened["while/body/tanh"].kind == "op" and picture.stats({"while": 3.0}) == {"while": 3.0}
 
 
 def test_expanding_an_inner_scope_opens_the_ones_around_it():

@@ -81,11 +81,14 @@ def scope_details(tree: ScopeTree, id: str) -> NodeDetails:
     if scope.alike > 1:
         facts.append(Fact("Repeats", f"{scope.alike} blocks of the same structure"))
     facts += [Fact("Device", f"{count:,} on {short_device(device)}") for device, count in scope.devices.most_common()]
+    own = tree.nodes.get(id)  # a loop with its bodies, a variable with its reads
+    if own is not None:
+        facts = [Fact("Type", own.type), *facts, Fact("Built at", line_words(own.source) or "unknown")]
     flows = [edge for name in inside for edge in tree.touching.get(name, ())
              if (edge.source in inside) != (edge.target in inside)]
     inputs = _once(NodeLink(edge.source, _flow(tree, edge)) for edge in flows if edge.target in inside)
     outputs = _once(NodeLink(edge.target, _flow(tree, edge)) for edge in flows if edge.source in inside)
-    return _answer(id, "scope", facts, "", inputs, outputs)
+    return _answer(id, "scope", facts, own.source if own is not None else "", inputs, outputs)
 
 
 def _once(links: Iterable[NodeLink]) -> list[NodeLink]:

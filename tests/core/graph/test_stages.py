@@ -7,11 +7,12 @@ import numpy as np
 
 import workbench as wb
 from workbench.core.graph.program import Program
-from workbench.core.graph.stages import Stages
+from workbench.core.graph.stages import GIVEN, Stages
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES
 from workbench.core.passes.prune import prune
 from workbench.core.passes.rewrite import copied
 from workbench.core.trace import GraphRecord, Journal, journal
+from workbench.train.config import RunOptions
 
 
 def stages_of(session: wb.Session) -> dict[str, GraphRecord]:
@@ -56,6 +57,27 @@ def test_a_name_that_two_devices_have_names_its_device_and_inputs_follow():
     assert sorted(fed) == [f"x on /job:localhost/task:0/device:CPU:{i}" for i in (0, 1)]
     assert nodes["y"].inputs == ("x on /job:localhost/task:0/device:CPU:1:0",)
     assert nodes["z"].inputs == ("x on /job:localhost/task:0/device:CPU:0:0",)
+
+
+def test_the_bodies_of_loops_and_branches_are_recorded_under_the_names_that_running_steps_tell():
+    with wb.Graph().as_default() as graph, wb.Session(graph=graph) as session:
+        x = wb.placeholder("float32", [4, 4], name="x")
+        step = lambda i, m: (i + 1, wb.cond(i > 2, lambda: wb.tanh(m @ m), lambda: m))      # noqa: E731
+        out = wb.while_loop(lambda i, m: i < 5, step, [0, x])
+        cursor = journal.spans_since()[0]
+        session.run(out, {x: np.ones((4, 4), np.float32)}, options=RunOptions(trace_level=RunOptions.FULL_TRACE))
+        stages = stages_of(session)
+    told = {span.name for span in journal.spans_since(cursor)[2] if span.kind in ("op", "loop")}
+    assert {"while", "while/cond/less", "while/body/add", "while/body/cond/then/tanh"} <= told
+    for stage in ("built", "placed", "partition"):
+        nodes = {node.name: node for node in stages[stage].nodes}
+        assert told <= set(nodes), stage
+        assert nodes["while/body/cond/then/tanh"].inputs == ("while/body/cond/then/matmul:0",)
+        given = nodes[next(name for name, node in nodes.items() if name.startswith("while/body/") and node.type == GIVEN)]
+        assert given.control == ("while",) and not given.inputs
+        assert all(node.device == nodes["while"].device for name, node in nodes.items() if name.startswith("while/"))
+        assert all(text.rpartition(":")[0] in nodes for node in nodes.values() for text in node.inputs)
+    assert [node.type for node in stages["built"].nodes].count("argument") == 1, "what is fed is told from what a body is given"
 
 
 def chain(length: int) -> Program:

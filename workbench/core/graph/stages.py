@@ -8,9 +8,12 @@ from typing import Any, TypeVar
 
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.program import Program
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.trace import GraphRecord, NodeRecord, node_bytes
 
-__all__ = ["Stages"]
+__all__ = ["GIVEN", "Stages"]
+
+GIVEN = "given"      # the type of what a body of a loop or branch gets from outside
 
 _REFERENCE = 8      # bytes of a node's place in a stage
 R = TypeVar("R")
@@ -22,6 +25,9 @@ class Stages:
 
     A record shares the nodes that the pass did not change with the stage before, and equal names and outputs with
     everybody: a stage costs what it changed, and one reference for each of its nodes.
+
+    Bodies of loops and branches are there, in the scope of their operation (`while/body/tanh`): what is given to a body is a
+    node of type `GIVEN` that runs after the operation begins.
     """
 
     def __init__(self, key: str, devices: Sequence[str]) -> None:
@@ -37,12 +43,15 @@ class Stages:
             for op in program.graph.operations:
                 device = placement[op.name] if placement is not None else ""
                 yield op, op.name, self._node(op, op.name, device, _own_name)
+                for inner, around in _inside(op):
+                    yield inner, inner.name, self._node(inner, inner.name, device, _own_name, around)
         return self._record(stage, note, [(placement, program)], nodes(), False)
 
     def side_by_side(self, stage: str, note: str, shares: Sequence[tuple[str, Program]]) -> GraphRecord:
         """One stage of (device, its share) pairs; a name that several have, a copied constant say, gets the device's
         too."""
-        owners = Counter([op.name for _, program in shares for op in program.graph.operations if len(shares) > 1])
+        owners = Counter([one.name for _, program in shares for op in program.graph.operations if len(shares) > 1
+                          for one in (op, *(inner for inner, _ in _inside(op)))])
 
         def shown(name: str, device: str) -> str:
             return f"{name} on {device}" if owners[name] > 1 else name
@@ -52,6 +61,9 @@ class Stages:
                 for op in program.graph.operations:
                     name = shown(op.name, device) if owners else op.name
                     yield op, name, self._node(op, name, device, shown if owners else _own_name)
+                    for inner, around in _inside(op):
+                        name = shown(inner.name, device) if owners else inner.name
+                        yield inner, name, self._node(inner, name, device, shown if owners else _own_name, around)
         return self._record(stage, note, shares, nodes(), True)
 
     def _record(self, stage: str, note: str, made_of: Shares, nodes: Iterator[tuple[Operation, str, NodeRecord]],
@@ -65,12 +77,13 @@ class Stages:
         self._last = made_of, found
         return GraphRecord(self.key, stage, found, self.devices, note, split, self._fresh)
 
-    def _node(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str]) -> NodeRecord:
+    def _node(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str],
+              around: Operation | None = None) -> NodeRecord:
         """The record of the stage before if it still holds, or what of it still holds."""
         before, node = self._before.get(name, (None, None))
         if before is None or node is None or not _same(before, op) or (
                 shown is not _own_name and not self._points_at(node, op, device, shown)):
-            return self._new(op, name, device, shown)
+            return self._new(op, name, device, shown, around)
         if node.device == device and node.request == op.device:
             return node
         moved = NodeRecord(node.name, node.type, node.inputs, node.control, device, op.device, node.outputs, node.stateful,
@@ -83,10 +96,13 @@ class Stages:
         return (all(name == self._tensor(shown(t.op.name, device), t.index) for name, t in zip(node.inputs, op.inputs))
                 and all(name == shown(c.name, device) for name, c in zip(node.control, op.controls)))
 
-    def _new(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str]) -> NodeRecord:
+    def _new(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str],
+             around: Operation | None) -> NodeRecord:
+        given = around is not None and op.kind == "argument"
+        controls = (*op.controls, around) if around is not None and given else op.controls
         node = NodeRecord(
-            name, op.kind, tuple([self._tensor(shown(t.op.name, device), t.index) for t in op.inputs]),
-            tuple([shown(c.name, device) for c in op.controls]), device, op.device,
+            name, GIVEN if given else op.kind, tuple([self._tensor(shown(t.op.name, device), t.index) for t in op.inputs]),
+            tuple([shown(c.name, device) for c in controls]), device, op.device,
             self._once(tuple([self._once((t.dtype.name, t.shape.sizes)) for t in op.outputs])), op.definition.stateful,
             op.source, _message(op))
         self._fresh += node_bytes(node)
@@ -107,6 +123,17 @@ def _message(op: Operation) -> str:
     if op.kind not in ("send", "receive"):
         return ""
     return "|".join(str(op.attrs[end]) for end in ("tensor", "source", "target"))
+
+
+def _inside(op: Operation) -> Iterator[tuple[Operation, Operation]]:
+    """What stands in the bodies of a loop or branch, at any depth, and in whose: functions have names of their own, and may be
+    called from many places, so theirs are left out."""
+    for body in op.attrs.values():
+        if isinstance(body, Subgraph):
+            for inner in body.operations:
+                if inner.name.startswith(f"{op.name}/"):
+                    yield inner, op
+                    yield from _inside(inner)
 
 
 def _own_name(name: str, device: str) -> str:
