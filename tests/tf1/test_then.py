@@ -11,6 +11,8 @@ HELPER = """
 import numpy as np
 def steps(a):
     return int(a) + int("3") + int("11", base=2)
+def ragged(a):
+    return np.array(a)
 def pairs(d):
     return sorted(d.iteritems())
 """
@@ -29,6 +31,14 @@ assert sys.modules["tensorflow.python"] is tf.python and tf.python.__name__ == "
 assert np.asscalar(np.float32(1.5)) == 1.5 and np.product([2, 3]) == 6
 assert 1 <= np.random.random_integers(3) <= 3 and 7 == np.random.random_integers(7, 7)
 assert np.vstack(x for x in [[1], [2]]).shape == np.reshape([1, 2], newshape=[2, 1]).shape
+rows = [np.array([[1, 2], [3]]), np.asarray([np.zeros(2), np.ones(3)]), helper.ragged(["a", ["b"]])]
+assert [(r.dtype, r.shape) for r in rows] == [(object, (2,))] * 3 and rows[0].tolist() == [[1, 2], [3]]
+assert np.array([[1, 2], [3, 4]]).dtype == np.int64 and np.array([1, 2], np.float32).dtype == np.float32
+try:
+    np.array([[1, 2], [3]], dtype=np.float32)
+except ValueError as error:
+    assert "sequence" in str(error)
+assert np.percentile([1.0, 2.0, 4.0], 40, interpolation="higher") == 2.0 and np.percentile([1, 2], 50) == 1.5
 assert issubclass(dict, collections.Mapping) and fractions.gcd(6, 4) == 2 and time.clock() >= 0
 with tf.Session() as session:
     one = session.run(tf.constant([4]))
