@@ -4,9 +4,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import workbench as wb
 from workbench import errors
 from workbench.train.keras import backend, layers, models
 from workbench.train.keras.base import mask_of
+from workbench.train.keras.recurrent_layers import rnn
 
 pytestmark = pytest.mark.usefixtures("graph", "keras_session")
 
@@ -158,6 +160,15 @@ def test_a_mask_leaves_steps_out():
     assert np.allclose(found[1], plain.predict(x[1:])[0], atol=1e-6)
     with pytest.raises(TypeError, match="does not support masking"):
         models.Sequential([layers.Embedding(5, 2, mask_zero=True, input_length=4), layers.Flatten()])
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+def test_a_mask_of_numbers_is_true_where_it_is_not_zero(unroll):
+    x, mask = wb.constant(images(2, 3, 1)), wb.constant([[1.0, 1.0, 0.0], [1.0, 0.0, 2.0]])
+    last, _, _ = rnn(lambda row, before: (row + before[0], [row + before[0]]), x, [wb.zeros([2, 1])], mask=mask,
+                     unroll=unroll)
+    found, rows = (backend.get_session().run(one) for one in (last, x))
+    assert np.allclose(found[:, 0], [rows[0, :2].sum(), rows[1, ::2].sum()])
 
 
 def test_states_last_from_batch_to_batch_until_they_are_reset():

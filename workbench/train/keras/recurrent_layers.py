@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import bool_
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import as_shape
 from workbench.nn.recurrent.rnn import batch_of, swapped
@@ -31,7 +32,7 @@ def rnn(step_function: Step, inputs: Any, initial_states: Sequence[Any], go_back
     stay as they were. ShapeError where `unroll` is asked for an unknown number of steps.
     """
     x: Any = swapped(convert(inputs))
-    masks: Any = None if mask is None else ops.transpose(mask)
+    masks: Any = None if mask is None else ops.transpose(mask if mask.dtype is bool_ else ops.cast(mask, bool_))
     if go_backwards:
         x, masks = ops.reverse(x, [0]), None if masks is None else ops.reverse(masks, [0])
     count = batch_of(x, 0)
