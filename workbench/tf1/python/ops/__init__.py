@@ -7,6 +7,7 @@ import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
 from workbench.nn import functions as _functions
 from workbench.nn import initializers as _initializers
+from workbench.nn import lookups as _lookups
 from workbench.nn import sparse_maps as _sparse_maps
 from workbench.nn.partitions import PartitionedVariable as _PartitionedVariable
 from workbench.tf1.missing import Namespace
@@ -56,7 +57,8 @@ gen_data_flow_ops, gen_functional_ops, gen_sparse_ops = (
     _Generated(**vars(names)) for names in (data_flow_ops, functional_ops, sparse_ops))
 resources = Namespace(**_small.RESOURCES)
 random_ops = Namespace(**_ALL, parameterized_truncated_normal=_ops.parameterized_truncated_normal)
-lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup)})
+lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup), **{name: getattr(_lookups, name) for name in (
+    "index_table_from_tensor", "index_to_string_table_from_tensor")}})      # whose first argument is vocabulary_list
 image_ops = image_ops_impl = tf.image
 metrics, metrics_impl = tf.metrics, Namespace(**vars(tf.metrics), **_small.METRICS)
 spectral_ops, spectral_grad, seq2seq = tf.spectral, tf.spectral, tf.contrib.legacy_seq2seq
