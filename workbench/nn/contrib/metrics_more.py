@@ -145,8 +145,8 @@ def auc_using_histogram(boolean_labels: Any, scores: Any, score_range: Any, nbin
             sums = Variable(np.zeros(nbins, np.float32), trainable=False, name=label, collections=collections)
             found = ops.histogram_fixed_width(ops.boolean_mask(values, flags), score_range, nbins)
             kept.append((sums.value(), sums.assign_add(ops.cast(found, "float32"))))
-        values, updates = zip(*kept)
-        return _area(*values), group(*updates)
+        reads, updates = zip(*kept)
+        return _area(*reads), group(*updates)
 
 
 def _area(true: Tensor, false: Tensor) -> Tensor:
