@@ -274,6 +274,23 @@ def test_callbacks_stop_schedule_and_see_every_event():
     assert ended.epoch == [0]
 
 
+def test_time_steps_have_weights_of_their_own_or_count_alike():
+    rng = np.random.default_rng(3)
+    x, y, weights = rng.normal(size=(6, 3, 2)), rng.normal(size=(6, 3, 1)), rng.uniform(size=(6, 3)) * [1, 0, 2]
+    model = models.Sequential([layers.TimeDistributed(layers.Dense(1), input_shape=(3, 2))])
+    model.compile("sgd", "mse", sample_weight_mode="temporal")
+    wrong = ((model.predict(x) - y) ** 2)[..., 0]
+    assert model.evaluate(x, y, verbose=0) == pytest.approx(wrong.mean(), rel=1e-5)
+    found = model.evaluate(x, y, verbose=0, sample_weight=weights)
+    assert found == pytest.approx((wrong * weights).mean() / (weights != 0).mean(), rel=1e-5)
+    assert len(model.fit(x, y, epochs=2, verbose=0).epoch) == 2
+    with pytest.raises(errors.InvalidArgumentError, match=r"has shape \(6,\) but rank 2 is needed"):
+        model.evaluate(x, y, verbose=0, sample_weight=weights[:, 0])
+    model.compile("sgd", "mse")
+    with pytest.raises(errors.InvalidArgumentError, match="rank 1 is needed; compile with sample_weight_mode"):
+        model.evaluate(x, y, verbose=0, sample_weight=weights)
+
+
 def test_a_chain_is_built_already_and_trains_for_ten_passes():
     x, y = blobs(20)
     model = classifier()

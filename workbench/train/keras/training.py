@@ -156,7 +156,8 @@ class Model(Network):
         self._compiled()
         names = [head.name for head in self._fed_heads()]
         targets = arrays.fitted("target", y, names, [head.target.shape.as_list() for head in self._fed_heads()])
-        weights = arrays.weights_of(names, targets, sample_weight, class_weight)
+        ranks = [head.weights.shape.rank for head in self._fed_heads() if head.weights is not None]
+        weights = arrays.weights_of(names, targets, ranks, sample_weight, class_weight)
         arrays.rows(inputs, targets, weights)
         return [*inputs, *targets, *weights]
 
