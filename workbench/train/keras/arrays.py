@@ -94,8 +94,8 @@ def _row_weights(name: str, target: np.ndarray, rank: int, given: Any, by_class:
                                           f"targets have shape {target.shape}; give one weight for each row")
     if weights.ndim != rank:
         raise errors.InvalidArgumentError(f"keras: sample_weight of {name} has shape {weights.shape} but rank {rank} is "
-                                          "needed; compile with sample_weight_mode=\"temporal\" for a weight for each time step, "
-                                          "and without it for one for each row")
+                                          "needed; compile with sample_weight_mode=\"temporal\" for a weight for each time "
+                                          "step, and without it for one for each row")
     if by_class:
         numbers = target.argmax(-1) if target.shape[-1] > 1 else target.reshape(len(target)).astype(int)
         missing = sorted(set(np.unique(numbers).tolist()) - set(by_class))
