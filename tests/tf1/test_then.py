@@ -38,6 +38,8 @@ try:
     np.array([[1, 2], [3]], dtype=np.float32)
 except ValueError as error:
     assert "sequence" in str(error)
+assert np.issubdtype(np.float32, np.float) and np.issubdtype(rows[1][0].dtype, float) and np.issubdtype(np.int32, np.int)
+assert not np.issubdtype(np.int32, float) and np.issubdtype(np.uint8, np.integer) and not np.issubdtype("f4", np.float64)
 assert np.percentile([1.0, 2.0, 4.0], 40, interpolation="higher") == 2.0 and np.percentile([1, 2], 50) == 1.5
 assert issubclass(dict, collections.Mapping) and fractions.gcd(6, 4) == 2 and time.clock() >= 0
 with tf.Session() as session:

@@ -82,6 +82,17 @@ def _interpolated(function: Any) -> Any:
     return called
 
 
+GENERAL = {int: np.signedinteger, float: np.floating, complex: np.complexfloating}
+
+
+def _issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Python's own types mean all of their kind: float32 is a `float`."""
+    return _issubdtype_now(arg1, GENERAL.get(arg2, arg2) if isinstance(arg2, type) else arg2)
+
+
+_issubdtype_now = np.issubdtype
+
+
 def _reshape(a: Any, shape: Any = None, order: Any = "C", newshape: Any = None) -> Any:
     return _reshape_now(a, shape if newshape is None else newshape, order)
 
@@ -106,6 +117,7 @@ def names_then() -> None:
     np.random.random_integers = _random_integers      # type: ignore[assignment]
     np.vstack, np.hstack, np.stack = _joining(np.vstack), _joining(np.hstack), _joining(np.stack)
     np.percentile, np.nanpercentile = _interpolated(np.percentile), _interpolated(np.nanpercentile)
+    np.issubdtype = _issubdtype
     np.reshape = _reshape      # type: ignore[assignment]
     np.set_printoptions(legacy="1.13")      # as programs of then print what they find
 
