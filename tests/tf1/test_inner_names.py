@@ -22,6 +22,7 @@ from workbench.tf1.python.ops import (
     metrics_impl,
     rnn,
     state_ops,
+    weights_broadcast_ops,
 )
 from workbench.tf1.python.ops import rnn_cell_impl as cells
 from workbench.tf1.python.platform import flags
@@ -241,6 +242,20 @@ def test_private_names_of_graphs_that_programs_borrow(session):
     optimizer.minimize(tf.reduce_sum(v))
     session.run(tf.global_variables_initializer())
     assert session.run(optimizer._get_beta_accumulators()) == pytest.approx((0.5, 0.999))
+
+
+def test_weights_are_brought_to_the_shape_of_values(session):
+    values, shown = tf.ones([2, 3]), tf.placeholder(tf.float32)
+    assert session.run(weights_broadcast_ops.broadcast_weights([[1], [2]], values)).tolist() == [[1] * 3, [2] * 3]
+    late = weights_broadcast_ops.broadcast_weights(shown, values)
+    assert session.run(late, {shown: 4.0}).tolist() == [[4] * 3] * 2
+    check = weights_broadcast_ops.assert_broadcastable(shown, values)
+    assert isinstance(check, tf.Operation) and session.run(check, {shown: [[1.0, 2.0, 3.0]]}) is None
+    for step in (check, late):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="weights can not be broadcast to values"):
+            session.run(step, {shown: [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="weights can not be broadcast to values"):
+        weights_broadcast_ops.assert_broadcastable(tf.ones([3]), values)
 
 
 def test_tables_of_words_of_the_inner_module_take_a_list(session):

@@ -25,8 +25,7 @@ _GENERAL = """array_grad array_ops bitwise_ops check_ops clip_ops confusion_matr
     control_flow_ops control_flow_util data_flow_grad functional_ops gradients gradients_impl histogram_ops init_ops io_ops
     linalg_grad linalg_ops logging_ops math_grad math_ops numerics parsing_ops partitioned_variables random_grad random_ops
     resource_variable_ops script_ops sdca_ops session_ops sets sets_impl sparse_grad sparse_ops special_math_ops standard_ops
-    state_grad state_ops string_ops template tensor_array_grad tensor_array_ops variable_scope variables
-    weights_broadcast_ops"""
+    state_grad state_ops string_ops template tensor_array_grad tensor_array_ops variable_scope variables"""
 _GENERATED = """gen_array_ops gen_bitwise_ops gen_control_flow_ops gen_data_flow_ops gen_functional_ops gen_io_ops
     gen_linalg_ops gen_logging_ops gen_math_ops gen_parsing_ops gen_random_ops gen_resource_variable_ops gen_script_ops
     gen_sparse_ops gen_state_ops gen_string_ops"""
@@ -34,6 +33,7 @@ _OF_NETWORKS = "candidate_sampling_ops ctc_ops embedding_ops nn nn_grad nn_impl 
 
 globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
 state_ops = Namespace(**_ALL, **_small.STATE)
+weights_broadcast_ops = Namespace(**_ALL, **_small.WEIGHTS)
 variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
 globals().update(dict.fromkeys(_GENERATED.split(), _Generated(**_ALL)))
