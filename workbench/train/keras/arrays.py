@@ -74,7 +74,7 @@ def rows(*groups: Sequence[np.ndarray]) -> int:
     return found[0] if found else 0
 
 
-def weights_of(names: Sequence[str], targets: Sequence[np.ndarray], ranks: Sequence[int], sample_weight: Any,
+def weights_of(names: Sequence[str], targets: Sequence[np.ndarray], ranks: Sequence[Any], sample_weight: Any,
                class_weight: Any) -> list[np.ndarray]:
     """A weight for each row of each output (of rank 2: for each of its time steps): those given, times those of its class, ones
     by default."""
