@@ -40,6 +40,12 @@ except ValueError as error:
     assert "sequence" in str(error)
 assert np.issubdtype(np.float32, np.float) and np.issubdtype(rows[1][0].dtype, float) and np.issubdtype(np.int32, np.int)
 assert not np.issubdtype(np.int32, float) and np.issubdtype(np.uint8, np.integer) and not np.issubdtype("f4", np.float64)
+whole = [slice(None)] * 2
+whole[1] = slice(0, 1)
+part = np.arange(6).reshape(2, 3)
+assert part[whole].tolist() == [[0], [3]] and part[[0]].tolist() == [[0, 1, 2]] and part[[slice(None)] + [1]].tolist() == [1, 4]
+part[whole] += 10
+assert part.tolist() == [[10, 1, 2], [13, 4, 5]] and {"a": 1}["".join(["a"])] == 1
 assert np.percentile([1.0, 2.0, 4.0], 40, interpolation="higher") == 2.0 and np.percentile([1, 2], 50) == 1.5
 assert issubclass(dict, collections.Mapping) and fractions.gcd(6, 4) == 2 and time.clock() >= 0
 with tf.Session() as session:

@@ -2,7 +2,7 @@
 
 Names that have gone since have the meaning they had; numbers are printed as they were; and in the script, and what it imports
 from its folder or the current one, `int` and `float` take arrays of one element, `np.array` takes rows of different lengths,
-and arrays and dicts have older methods.
+a list with slices is an index, and arrays and dicts have older methods.
 Python 2 and packages that are not installed are not offered.
 """
 from __future__ import annotations
@@ -139,8 +139,24 @@ def _array(function: Any, value: Any, *more: Any, **options: Any) -> Any:
     return function(value, dtype=object, **options)
 
 
+def _index(given: Any) -> Any:
+    """An index as it is; a list with slices is one for each axis."""
+    parts = type(given) is list and any(isinstance(one, slice) or one is None or one is Ellipsis for one in given)
+    return tuple(given) if parts else given
+
+
 class _Older(ast.NodeTransformer):
-    """Calls of `int` and `float` go to `_number`, of `np.array` to `_array`, methods that are gone to those of now."""
+    """Calls of `int` and `float` go to `_number`, of `np.array` to `_array`, indices of modules that make slices to `_index`,
+    methods that are gone to those of now."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        self.slices = any(isinstance(node, ast.Name) and node.id == "slice" for node in ast.walk(tree))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        if self.slices and isinstance(node.slice, (ast.Name, ast.BinOp, ast.Call, ast.List, ast.ListComp)):
+            node.slice = ast.Call(ast.Name("index_then", ast.Load()), [node.slice], [])
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -163,8 +179,8 @@ class SourceThen(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        tree: Any = ast.fix_missing_locations(_Older().visit(ast.parse(self.get_data(path), path)))
-        return self.source_to_code(tree, path)
+        tree: Any = ast.parse(self.get_data(path), path)
+        return self.source_to_code(ast.fix_missing_locations(_Older(tree).visit(tree)), path)
 
 
 class _Sources(MetaPathFinder):
@@ -189,7 +205,7 @@ class _Sources(MetaPathFinder):
 
 def sources_then(script: str) -> None:
     """From here on modules in the folder of `script`, and in the current one, are read as sources of that time."""
-    vars(builtins).update(number_then=_number, array_then=_array)
+    vars(builtins).update(number_then=_number, array_then=_array, index_then=_index)
     folders = [Path(script).resolve().parent, Path(os.getcwd()).resolve()]
     sys.meta_path.insert(0, _Sources(folders))
 
