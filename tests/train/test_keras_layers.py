@@ -202,6 +202,17 @@ def test_a_layer_goes_over_time_and_an_initial_state_is_taken():
     assert np.allclose(begun.predict([x, first]), h, atol=1e-5)
 
 
+def test_an_initial_state_may_be_a_tensor_that_no_layer_made():
+    x, start = images(2, 3, 4), images(2, 3)
+    inputs, states = layers.Input((3, 4)), layers.Input((3,))
+    layer = layers.LSTM(3)
+    fixed = models.Model(inputs, layer(inputs, initial_state=[wb.constant(start), backend.variable(start)]))
+    told = models.Model([inputs, states], layer(inputs, initial_state=[states, states]))
+    assert np.allclose(fixed.predict(x), told.predict([x, start]), atol=1e-6)
+    fixed.compile("sgd", "mse")
+    assert fixed.train_on_batch(x, start) > 0
+
+
 def test_a_convolutional_net_learns():
     rng = np.random.default_rng(2)
     y = rng.integers(0, 2, 120)
