@@ -355,10 +355,8 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
     values = convert(sparse_values)
     places = convert(sparse_indices)
     shape = ops.reshape(ops.cast(convert(output_shape), places.dtype), [-1])
-    if places.shape.rank is None:
-        places = ops.reshape(places, ops.stack([-1, ops.size(shape)]))
-    elif places.shape.rank < 2:
-        places = ops.reshape(places, [-1, 1])
+    if places.shape.rank in (None, 0, 1):
+        places = ops.reshape(places, [-1, 1] if places.shape.rank is not None else ops.stack([-1, ops.size(shape)]))
     count, given = ops.getitem(ops.shape(places), slice(1)), values
     if values.shape.rank == 0:
         values = ops.fill(count, given)
