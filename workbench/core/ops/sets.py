@@ -357,11 +357,9 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
     shape = ops.reshape(ops.cast(convert(output_shape), places.dtype), [-1])
     if places.shape.rank in (None, 0, 1):
         places = ops.reshape(places, [-1, 1] if places.shape.rank is not None else ops.stack([-1, ops.size(shape)]))
-    count, given = ops.getitem(ops.shape(places), slice(1)), values
-    if values.shape.rank == 0:
-        values = ops.fill(count, given)
-    elif values.shape.rank is None:
-        values = ops.cond(ops.equal(ops.rank(given), 0), lambda: ops.fill(count, ops.reshape(given, [])), lambda: given)
+    if values.shape.rank in (None, 0):      # one value is repeated
+        one = ops.cast(ops.equal(ops.rank(values), 0), "int32")
+        values = ops.tile(ops.reshape(values, [-1]), ops.shape(places)[:1] * one + (1 - one))
     if values.dtype.kind == "string" and not isinstance(default_value, (str, bytes)) and default_value == 0:
         default_value = b""
     default = convert(default_value, values.dtype)
