@@ -265,6 +265,15 @@ def test_files(tmp_path, name, as_text):
         graph_util.read_graph(path + ".other")
 
 
+def test_strings_that_tensorflow_adds_are_joined():
+    proto = tf.GraphDef()
+    for name in ("folder", "file"):
+        node = proto.node.add(name=name, op="Placeholder")
+        node.attr["dtype"].type = tf.string.as_datatype_enum
+    proto.node.add(name="path", op="Add", input=["folder", "file"]).attr["T"].type = tf.string.as_datatype_enum
+    assert ran(proto, "path:0", {"folder:0": "a/", "file:0": ["b", "c"]}).tolist() == [b"a/b", b"a/c"]
+
+
 # whatever is wrong is one error, and the graph is as before
 
 def broken(**changes):

@@ -69,3 +69,37 @@ def test_what_is_refused():
         image.transform(np.zeros(3), np.zeros(8))
     with pytest.raises(TypeError, match="angles should have rank 0 or 1"):
         image.angles_to_projective_transforms(np.zeros((2, 2)), 3, 3)
+
+
+def turned(images, hue, saturation=1.0, value=1.0):
+    """Every pixel by itself, in YIQ as a plane of colours beside the brightness."""
+    to_yiq = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]])
+    y, i, q = np.moveaxis(images @ to_yiq.T, -1, 0)
+    colours = (i + 1j * q) * np.exp(1j * hue) * saturation
+    return value * np.stack([y, colours.real, colours.imag], -1) @ np.linalg.inv(to_yiq).T
+
+
+def test_colours_are_turned_and_scaled_in_yiq():
+    from workbench.tf1.contrib.image.python.ops import distort_image_ops
+    images = RNG.uniform(0, 1, (2, 4, 5, 3))
+    hue, shown = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [None, 4, 5, 3])
+    found = distort_image_ops.adjust_hsv_in_yiq(shown, hue, 0.5, 1.5)
+    assert found.shape.as_list() == [None, 4, 5, 3]
+    np.testing.assert_allclose(run(found, {hue: 0.7, shown: images}), turned(images, 0.7, 0.5, 1.5), atol=1e-5)
+    same = run(distort_image_ops.adjust_hsv_in_yiq(IMAGES.astype(np.uint8)))
+    assert same.dtype == np.uint8 and abs(same.astype(int) - IMAGES).max() <= 1
+    with pytest.raises(ValueError, match="last axis must be of size 3"):
+        image.adjust_hsv_in_yiq(tf.zeros([2, 2, 4]))
+
+
+def test_colours_are_changed_at_random_within_bounds():
+    grey = tf.ones([2, 2, 3]) * 0.5
+    drawn = [run(image.random_hsv_in_yiq(grey, lower_value=0.5, upper_value=1.0, seed=seed)) for seed in range(5)]
+    assert all(np.allclose(one, one.flat[0], atol=1e-2) and 0.24 < one.flat[0] < 0.51 for one in drawn)
+    assert np.std([one.flat[0] for one in drawn]) > 0.01
+    images = RNG.uniform(0, 1, (3, 3, 3))
+    np.testing.assert_allclose(run(image.random_hsv_in_yiq(images.astype("f"))), images, atol=1e-5)
+    with pytest.raises(ValueError, match="must be non-negative"):
+        image.random_hsv_in_yiq(grey, -0.1)
+    with pytest.raises(ValueError, match="lower_value < upper_value"):
+        image.random_hsv_in_yiq(grey, lower_value=2)

@@ -75,6 +75,12 @@ def test_points_of_curves(curve: str):
 
 
 def test_the_area_by_histograms():
+    area, update = METRICS.auc_using_histogram(tf.constant(TRUTH[0]), tf.constant(SCORES[0]), [0.0, 1.0])
+    assert isinstance(update, tf.Operation)
+    with tf.Session():
+        tf.local_variables_initializer().run()
+        update.run()
+        assert 0.0 < area.eval() < 1.0
     _, value = fed(lambda y, p: METRICS.auc_using_histogram(y, p, [0.0, 1.0], nbins=500), TRUTH, SCORES)
     high, low = SCORES[TRUTH], SCORES[~TRUTH]
     wanted = ((high[:, None] > low).mean() + 0.5 * (high[:, None] == low).mean())

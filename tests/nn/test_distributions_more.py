@@ -87,6 +87,22 @@ def test_the_entropy_of_waiting():
     assert run(counts.Binomial(4.0, probs=0.5).cdf([4.0, 7.0])).tolist() == [1, 1]
 
 
+def test_a_sure_event_fails_never():
+    found = run(counts.Geometric(probs=[1.0, 0.5]).log_prob([[0.0, 0.0], [2.0, 1.0]]))
+    np.testing.assert_allclose(found, [[0.0, np.log(0.5)], [-np.inf, np.log(0.25)]])
+
+
+@pytest.mark.parametrize("kind", [vector.Categorical, relaxed.OneHotCategorical])
+def test_classes_of_logits_of_unknown_rank(kind):
+    logits = wb.placeholder("float32")
+    drawn, several = kind(logits).sample(), kind(logits).sample(3)
+    with wb.Session() as session:
+        for given in ([-1e3, 1e3], [[-1e3, 1e3], [1e3, -1e3]]):
+            once, often = session.run([drawn, several], {logits: given})
+            wanted = np.argmax(given, -1) if kind is vector.Categorical else np.asarray(given) > 0
+            assert (once == wanted).all() and once.shape == wanted.shape and often.shape == (3, *wanted.shape)
+
+
 def test_counts_of_classes_with_unknown_probabilities():
     weights = np.array([[1.0, 2.0, 3.0], [0.5, 0.5, 4.0]])
     ours = counts.DirichletMultinomial(np.array([3.0, 2.0]), weights)

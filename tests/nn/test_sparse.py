@@ -120,3 +120,21 @@ def test_indices_are_checked(indices, text):
 
 def test_strings_become_dense_too():
     assert run(wb.sparse_to_dense([0, 2], [3], ["a", "b"])).tolist() == [b"a", b"", b"b"]
+
+
+@pytest.mark.parametrize(("places", "values", "shape", "wanted"), [
+    ([[0, 1], [1, 0]], [3, 4], [2, 2], [[0, 3], [4, 0]]), ([[0, 1], [1, 0]], 5, [2, 2], [[0, 5], [5, 0]]),
+    ([0, 2], [3, 4], [3], [3, 0, 4]), (1, 7, [2], [0, 7])])
+def test_positions_of_unknown_rank_are_filled(places, values, shape, wanted):
+    given = [wb.placeholder(dtype) for dtype in (wb.int64, wb.int64, wb.int32)]
+    made = wb.sparse_to_dense(*given)
+    with wb.Session() as session:
+        assert session.run(made, dict(zip(given, (places, shape, values)))).tolist() == wanted
+
+
+@pytest.mark.parametrize("delimiter", [",", b",", wb.constant])
+def test_words_are_split_by_text_bytes_or_a_constant(delimiter):
+    given = delimiter(",") if callable(delimiter) else delimiter
+    assert run(wb.string_split(["a,b"], given).values).tolist() == [b"a", b"b"]
+    with pytest.raises(errors.InvalidArgumentError, match="which only the step knows"):
+        wb.string_split(["a,b"], wb.placeholder(wb.string, []))

@@ -89,6 +89,14 @@ def test_gradients_of_every_way(way):
             assert abs(exact[place] - (ends[0] - ends[1])) < 1e-3
 
 
+@pytest.mark.parametrize("invariant", [None, []])
+def test_an_array_in_a_loop_may_have_a_shape_invariant(invariant):
+    _, array = wb.while_loop(lambda i, array: i < 3, lambda i, array: (i + 1, array.write(i, wb.cast(i, "float32") * 2.0)),
+                             [0, wb.TensorArray("float32", 3)],
+                             shape_invariants=[wb.TensorShape([]), wb.TensorShape(invariant)])
+    assert run(array.stack()).tolist() == [0, 2, 4]
+
+
 def test_branches_give_arrays():
     array, p = wb.TensorArray("float32", 2, element_shape=[]), wb.placeholder("bool", [])
     chosen = wb.cond(p, lambda: array.write(0, 1.0), lambda: array.write(1, 2.0))

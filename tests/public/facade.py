@@ -22,7 +22,8 @@ from workbench.tf1.then import SourceThen
 # where the names of a module are public, when not first of all in `tf` itself
 FIRST = {module: place for place, modules in {
     "nn": "nn nn_ops nn_impl rnn gen_nn_ops ctc_ops embedding_ops candidate_sampling_ops", "contrib.rnn": "core_rnn_cell",
-    "contrib.lookup": "lookup_ops", "nn.rnn_cell": "rnn_cell rnn_cell_impl", "image": "image_ops image_ops_impl gen_image_ops",
+    "python.ops.lookup_ops": "lookup_ops", "python.ops.control_flow_ops": "control_flow_ops",
+    "nn.rnn_cell": "rnn_cell rnn_cell_impl", "image": "image_ops image_ops_impl gen_image_ops",
     "saved_model.signature_def_utils": "signature_def_utils signature_def_utils_impl",
     "contrib.framework.nest": "nest",
     "metrics": "metrics metrics_impl", "losses": "losses losses_impl util", "errors": "errors errors_impl",

@@ -18,9 +18,11 @@ from workbench.tf1.python.ops import (
     gen_math_ops,
     gen_nn_ops,
     init_ops,
+    lookup_ops,
     metrics_impl,
     rnn,
     state_ops,
+    weights_broadcast_ops,
 )
 from workbench.tf1.python.ops import rnn_cell_impl as cells
 from workbench.tf1.python.platform import flags
@@ -227,6 +229,41 @@ def test_small_things_of_many_modules(session):
     assert flags.BooleanParser().Parse("True") is True and flags.BooleanParser().parse("0") is False
     with pytest.raises(ValueError, match="Non-boolean"):
         flags.BooleanParser().Parse("maybe")
+
+
+def test_private_names_of_graphs_that_programs_borrow(session):
+    x, unknown = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32)
+    assert x._shape_as_list() == [None, 3] and unknown._shape_as_list() is None
+    assert [x, unknown] == [op.outputs[0] for op in sorted((unknown.op, x.op), key=lambda op: op._id)]
+    v = tf.Variable([1.0, 2.0])
+    session.run(v.initializer)
+    assert session.run(tf.assign_add(v._ref(), [1.0, 1.0])).tolist() == session.run(v._ref()).tolist() == [2, 3]
+    optimizer = tf.contrib.opt.NadamOptimizer(beta1=0.5)
+    optimizer.minimize(tf.reduce_sum(v))
+    session.run(tf.global_variables_initializer())
+    assert session.run(optimizer._get_beta_accumulators()) == pytest.approx((0.5, 0.999))
+
+
+def test_weights_are_brought_to_the_shape_of_values(session):
+    values, shown = tf.ones([2, 3]), tf.placeholder(tf.float32)
+    assert session.run(weights_broadcast_ops.broadcast_weights([[1], [2]], values)).tolist() == [[1] * 3, [2] * 3]
+    late = weights_broadcast_ops.broadcast_weights(shown, values)
+    assert session.run(late, {shown: 4.0}).tolist() == [[4] * 3] * 2
+    check = weights_broadcast_ops.assert_broadcastable(shown, values)
+    assert isinstance(check, tf.Operation) and session.run(check, {shown: [[1.0, 2.0, 3.0]]}) is None
+    for step in (check, late):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="weights can not be broadcast to values"):
+            session.run(step, {shown: [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="weights can not be broadcast to values"):
+        weights_broadcast_ops.assert_broadcastable(tf.ones([3]), values)
+
+
+def test_tables_of_words_of_the_inner_module_take_a_list(session):
+    words = tf.constant(["a", "b"])
+    places = lookup_ops.index_table_from_tensor(vocabulary_list=words, default_value=7).lookup(tf.constant(["b", "x"]))
+    names = lookup_ops.index_to_string_table_from_tensor(vocabulary_list=words).lookup(tf.constant([1, 5], tf.int64))
+    session.run(tf.tables_initializer())
+    assert session.run(places).tolist() == [1, 7] and session.run(names).tolist() == [b"b", b"UNK"]
 
 
 def test_flags_are_forgotten_as_tests_of_programs_do():

@@ -11,6 +11,8 @@ HELPER = """
 import numpy as np
 def steps(a):
     return int(a) + int("3") + int("11", base=2)
+def ragged(a):
+    return np.array(a)
 def pairs(d):
     return sorted(d.iteritems())
 """
@@ -29,6 +31,22 @@ assert sys.modules["tensorflow.python"] is tf.python and tf.python.__name__ == "
 assert np.asscalar(np.float32(1.5)) == 1.5 and np.product([2, 3]) == 6
 assert 1 <= np.random.random_integers(3) <= 3 and 7 == np.random.random_integers(7, 7)
 assert np.vstack(x for x in [[1], [2]]).shape == np.reshape([1, 2], newshape=[2, 1]).shape
+rows = [np.array([[1, 2], [3]]), np.asarray([np.zeros(2), np.ones(3)]), helper.ragged(["a", ["b"]])]
+assert [(r.dtype, r.shape) for r in rows] == [(object, (2,))] * 3 and rows[0].tolist() == [[1, 2], [3]]
+assert np.array([[1, 2], [3, 4]]).dtype == np.int64 and np.array([1, 2], np.float32).dtype == np.float32
+try:
+    np.array([[1, 2], [3]], dtype=np.float32)
+except ValueError as error:
+    assert "sequence" in str(error)
+assert np.issubdtype(np.float32, np.float) and np.issubdtype(rows[1][0].dtype, float) and np.issubdtype(np.int32, np.int)
+assert not np.issubdtype(np.int32, float) and np.issubdtype(np.uint8, np.integer) and not np.issubdtype("f4", np.float64)
+whole = [slice(None)] * 2
+whole[1] = slice(0, 1)
+part = np.arange(6).reshape(2, 3)
+assert part[whole].tolist() == [[0], [3]] and part[[0]].tolist() == [[0, 1, 2]] and part[[slice(None)] + [1]].tolist() == [1, 4]
+part[whole] += 10
+assert part.tolist() == [[10, 1, 2], [13, 4, 5]] and {"a": 1}["".join(["a"])] == 1
+assert np.percentile([1.0, 2.0, 4.0], 40, interpolation="higher") == 2.0 and np.percentile([1, 2], 50) == 1.5
 assert issubclass(dict, collections.Mapping) and fractions.gcd(6, 4) == 2 and time.clock() >= 0
 with tf.Session() as session:
     one = session.run(tf.constant([4]))

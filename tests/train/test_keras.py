@@ -198,6 +198,12 @@ def test_layers_that_do_not_train_stay_and_generators_feed():
     whole = model.evaluate(x, y, verbose=0)
     assert model.evaluate_generator(Batches()) == pytest.approx(whole, rel=1e-5)
     assert np.allclose(model.predict_generator(iter([x[:20], x[20:]]), 2), model.predict(x), atol=1e-6)
+    older = {"max_q_size": 4, "pickle_safe": True}
+    assert model.fit_generator(Batches(), verbose=0, **older).epoch == [0]
+    assert model.evaluate_generator(Batches(), **older) == model.evaluate_generator(Batches())
+    assert model.predict_generator(iter([x[:20]]), 1, **older).shape == (20, 3)
+    with pytest.raises(TypeError, match=r"fit_generator.. got an unexpected keyword argument 'nb_epoch'"):
+        model.fit_generator(Batches(), nb_epoch=3)
     with pytest.raises(errors.OutOfRangeError, match="ended after 0 batches, but 1 were asked"):
         model.evaluate_generator(iter([]), 1)
 
@@ -266,6 +272,34 @@ def test_callbacks_stop_schedule_and_see_every_event():
     assert found == pytest.approx([0.05, 0.05, 0.025])
     ended = model.fit(np.full_like(x, np.nan), y, epochs=3, verbose=0, callbacks=[callbacks.TerminateOnNaN()])
     assert ended.epoch == [0]
+
+
+def test_time_steps_have_weights_of_their_own_or_count_alike():
+    rng = np.random.default_rng(3)
+    x, y, weights = rng.normal(size=(6, 3, 2)), rng.normal(size=(6, 3, 1)), rng.uniform(size=(6, 3)) * [1, 0, 2]
+    model = models.Sequential([layers.TimeDistributed(layers.Dense(1), input_shape=(3, 2))])
+    model.compile("sgd", "mse", sample_weight_mode="temporal")
+    wrong = ((model.predict(x) - y) ** 2)[..., 0]
+    assert model.evaluate(x, y, verbose=0) == pytest.approx(wrong.mean(), rel=1e-5)
+    found = model.evaluate(x, y, verbose=0, sample_weight=weights)
+    assert found == pytest.approx((wrong * weights).mean() / (weights != 0).mean(), rel=1e-5)
+    assert len(model.fit(x, y, epochs=2, verbose=0).epoch) == 2
+    with pytest.raises(errors.InvalidArgumentError, match=r"has shape \(6,\) but rank 2 is needed"):
+        model.evaluate(x, y, verbose=0, sample_weight=weights[:, 0])
+    model.compile("sgd", "mse")
+    with pytest.raises(errors.InvalidArgumentError, match="rank 1 is needed; compile with sample_weight_mode"):
+        model.evaluate(x, y, verbose=0, sample_weight=weights)
+
+
+def test_a_chain_is_built_already_and_trains_for_ten_passes():
+    x, y = blobs(20)
+    model = classifier()
+    model.build()
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    assert model.built and model.fit(x, y, verbose=0).epoch == list(range(10))
+    assert models.Model(model.inputs, model.outputs).fit.__func__ is not type(model).fit
+    with pytest.raises(TypeError, match="model is empty"):
+        models.Sequential().build()
 
 
 @pytest.mark.parametrize(("use", "text"), [

@@ -4,9 +4,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import workbench as wb
 from workbench import errors
 from workbench.train.keras import backend, layers, models
 from workbench.train.keras.base import mask_of
+from workbench.train.keras.recurrent_layers import rnn
 
 pytestmark = pytest.mark.usefixtures("graph", "keras_session")
 
@@ -160,6 +162,15 @@ def test_a_mask_leaves_steps_out():
         models.Sequential([layers.Embedding(5, 2, mask_zero=True, input_length=4), layers.Flatten()])
 
 
+@pytest.mark.parametrize("unroll", [False, True])
+def test_a_mask_of_numbers_is_true_where_it_is_not_zero(unroll):
+    x, mask = wb.constant(images(2, 3, 1)), wb.constant([[1.0, 1.0, 0.0], [1.0, 0.0, 2.0]])
+    last, _, _ = rnn(lambda row, before: (row + before[0], [row + before[0]]), x, [wb.zeros([2, 1])], mask=mask,
+                     unroll=unroll)
+    found, rows = (backend.get_session().run(one) for one in (last, x))
+    assert np.allclose(found[:, 0], [rows[0, :2].sum(), rows[1, ::2].sum()])
+
+
 def test_states_last_from_batch_to_batch_until_they_are_reset():
     layer = layers.GRU(3, stateful=True, batch_input_shape=(2, 2, 3))
     model = models.Sequential([layer])
@@ -189,6 +200,17 @@ def test_a_layer_goes_over_time_and_an_initial_state_is_taken():
     for row in x.transpose(1, 0, 2):
         h = np.tanh(row @ kernel + h @ again + bias)
     assert np.allclose(begun.predict([x, first]), h, atol=1e-5)
+
+
+def test_an_initial_state_may_be_a_tensor_that_no_layer_made():
+    x, start = images(2, 3, 4), images(2, 3)
+    inputs, states = layers.Input((3, 4)), layers.Input((3,))
+    layer = layers.LSTM(3)
+    fixed = models.Model(inputs, layer(inputs, initial_state=[wb.constant(start), backend.variable(start)]))
+    told = models.Model([inputs, states], layer(inputs, initial_state=[states, states]))
+    assert np.allclose(fixed.predict(x), told.predict([x, start]), atol=1e-6)
+    fixed.compile("sgd", "mse")
+    assert fixed.train_on_batch(x, start) > 0
 
 
 def test_a_convolutional_net_learns():

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import unittest
 
 import numpy as np
@@ -65,6 +66,17 @@ def test_a_case_whose_set_up_replaces_ours_still_ends_cleanly():
     found = unittest.TestResult()
     Case("test").run(found)
     assert found.wasSuccessful(), found.errors
+
+
+def test_a_test_may_remove_its_folder_itself():
+    class Case(TestCase):
+        def test(self):
+            self.addCleanup(shutil.rmtree, self.get_temp_dir())
+
+    found = unittest.TestResult()
+    case = Case("test")
+    case.run(found)
+    assert found.wasSuccessful() and not os.path.exists(case.get_temp_dir()), found.errors
 
 
 def test_files_that_a_test_brings_lie_where_the_environment_says(monkeypatch, tmp_path):

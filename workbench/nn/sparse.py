@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from workbench import errors
-from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.build import constant_shape, constant_value, convert, ops
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.entered import get_default_session
 from workbench.core.graph.graph import Graph, Tensor, get_default_graph
@@ -158,9 +158,16 @@ def edit_distance(hypothesis: SparseTensor, truth: SparseTensor, normalize: bool
                               truth.dense_shape, normalize=normalize, name=name)
 
 
-def string_split(source: Any, delimiter: str = " ", skip_empty: bool = True) -> SparseTensor:
-    """The words of each of the strings [n] as a sparse matrix; every character of `delimiter` separates words."""
-    return SparseTensor(*ops.string_split(source, delimiter=delimiter, skip_empty=skip_empty))
+def string_split(source: Any, delimiter: Any = " ", skip_empty: bool = True) -> SparseTensor:
+    """The words of each of the strings [n] as a sparse matrix; every character of `delimiter` separates words: text, bytes or a
+    tensor that is known while building."""
+    if not isinstance(delimiter, (str, bytes)):
+        known = constant_value(convert(delimiter))
+        if known is None:
+            raise errors.InvalidArgumentError(f"string_split: delimiter is {delimiter!r}, which only the step knows; give text")
+        delimiter = known.item()
+    separators = delimiter.decode() if isinstance(delimiter, bytes) else delimiter
+    return SparseTensor(*ops.string_split(source, delimiter=separators, skip_empty=skip_empty))
 
 
 def embedding_lookup_sparse(params: Any, sp_ids: SparseTensor, sp_weights: SparseTensor | None,

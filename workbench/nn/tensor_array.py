@@ -181,5 +181,10 @@ class TensorArray:
 
     pack, unpack = stack, unstack
 
+    @staticmethod
+    def __part_shapes__(shape: Shape) -> list[Shape]:
+        """What a loop's shape invariant says of the flow, which is one value: TensorShape(None) stands for it too."""
+        return [Shape(()) if shape.rank is None else shape]
+
     def __parts__(self) -> tuple[list[Tensor], Callable[[list[Tensor]], TensorArray]]:
         return [self.flow], lambda parts: self._with(parts[0])

@@ -18,6 +18,7 @@ from workbench.nn.contrib import (
     graph_transform,
     graph_views,
     growing_lookups,
+    image_colours,
     metric_learning,
     sparsemax,
 )
@@ -179,7 +180,7 @@ contrib = Namespace(
     keras=Namespace(**vars(keras), api=Namespace(keras=keras), python=Namespace(keras=_inner_keras)),
     losses=_losses, slim=_slim,
     learn=learn, factorization=_factorization,
-    image=Namespace(**names_of(contrib_image)), legacy_seq2seq=Namespace(**names_of(seq2seq)), lookup=_lookup,
+    image=Namespace(**names_of(contrib_image, image_colours)), legacy_seq2seq=Namespace(**names_of(seq2seq)), lookup=_lookup,
     metrics=_metrics, nn=Namespace(**names_of(contrib_nn)), saved_model=serving.contrib_saved_model,
     estimator=serving.contrib_estimator, tfprof=profiler.tfprof,
     seq2seq=Namespace(**names_of(decoders, attention, attention_monotonic, beam_search),
@@ -198,7 +199,8 @@ contrib = Namespace(
         rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
                   static_rnn=nn.static_rnn, static_bidirectional_rnn=nn.static_bidirectional_rnn))
 
-vars(contrib.image)["python"] = Namespace(ops=Namespace(image_ops=Namespace(**names_of(contrib_image))))
+vars(contrib.image)["python"] = Namespace(ops=Namespace(
+    image_ops=Namespace(**names_of(contrib_image)), distort_image_ops=Namespace(**names_of(image_colours))))
 vars(contrib.rnn)["core_rnn_cell"] = Namespace(**vars(contrib.rnn))      # where the cells were public before 1.2
 
 _INNER = {

@@ -180,6 +180,11 @@ def _traceback(op: Operation) -> list[tuple[str, int, str, str]]:
     return [(file, int(line), "", linecache.getline(file, int(line)).strip())]
 
 
+def _shape_as_list(tensor: Tensor) -> list[int | None] | None:
+    """Its dimensions, None for those that are unknown, or None where the rank is."""
+    return None if tensor.shape.rank is None else tensor.shape.as_list()
+
+
 def _cluster_def(spec: ClusterSpec) -> Any:
     """The jobs and their tasks as a ClusterDef."""
     return message("ClusterDef")(job=[message("JobDef")(name=job, tasks={
@@ -211,6 +216,9 @@ def install() -> None:
             (Operation, "op_def", property(_op_def, doc=_op_def.__doc__)),
             (Operation, "traceback", property(_traceback, doc=_traceback.__doc__)),
             (Operation, "values", lambda op: op.outputs),
+            (Operation, "_id", property(lambda op: op.id, doc="Larger than that of every operation made before.")),
+            (Tensor, "_shape_as_list", _shape_as_list),
+            (Variable, "_ref", lambda variable: variable),      # what TensorFlow's assignments take and its readers give
             (Tensor, "value_index", property(lambda tensor: tensor.index, doc="Which output of its operation it is.")),
             (ClusterSpec, "as_cluster_def", _cluster_def), (Shape, "as_proto", values_of.shape_proto),
             (Variable, "to_proto", meta.variable_def), (Variable, "from_proto", staticmethod(meta.variable_from)),

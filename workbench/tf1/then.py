@@ -1,7 +1,8 @@
 """Python 3.5 and NumPy 1.13, with which programs of TensorFlow 1.x were written: for `python -m workbench.tf1 run` alone.
 
 Names that have gone since have the meaning they had; numbers are printed as they were; and in the script, and what it imports
-from its folder or the current one, `int` and `float` take arrays of one element, and arrays and dicts have older methods.
+from its folder or the current one, `int` and `float` take arrays of one element, `np.array` takes rows of different lengths,
+a list with slices is an index, and arrays and dicts have older methods.
 Python 2 and packages that are not installed are not offered.
 """
 from __future__ import annotations
@@ -41,6 +42,7 @@ OF_UNITTEST = {"assertItemsEqual": "assertCountEqual", "assertRaisesRegexp": "as
                "assertNotRegexpMatches": "assertNotRegex", "assertAlmostEquals": "assertAlmostEqual",
                "assertNotAlmostEquals": "assertNotAlmostEqual", "failUnless": "assertTrue", "failIf": "assertFalse"}
 NUMBERS = {"int": int, "float": float}
+ARRAYS = ("array", "asarray")
 METHODS = {"tostring": "tobytes", "iteritems": "items", "itervalues": "values", "iterkeys": "keys"}
 
 
@@ -70,6 +72,27 @@ def _joining(function: Any) -> Any:
     return joined
 
 
+def _interpolated(function: Any) -> Any:
+    """A NumPy function that calls its `method` `interpolation` too."""
+    @functools.wraps(function)
+    def called(*arguments: Any, **options: Any) -> Any:
+        if "interpolation" in options:
+            options["method"] = options.pop("interpolation")
+        return function(*arguments, **options)
+    return called
+
+
+GENERAL = {int: np.signedinteger, float: np.floating, complex: np.complexfloating}
+
+
+def _issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Python's own types mean all of their kind: float32 is a `float`."""
+    return _issubdtype_now(arg1, GENERAL.get(arg2, arg2) if isinstance(arg2, type) else arg2)
+
+
+_issubdtype_now = np.issubdtype
+
+
 def _reshape(a: Any, shape: Any = None, order: Any = "C", newshape: Any = None) -> Any:
     return _reshape_now(a, shape if newshape is None else newshape, order)
 
@@ -93,6 +116,8 @@ def names_then() -> None:
     _fill(unittest.TestCase, {name: getattr(unittest.TestCase, now) for name, now in OF_UNITTEST.items()})
     np.random.random_integers = _random_integers      # type: ignore[assignment]
     np.vstack, np.hstack, np.stack = _joining(np.vstack), _joining(np.hstack), _joining(np.stack)
+    np.percentile, np.nanpercentile = _interpolated(np.percentile), _interpolated(np.nanpercentile)
+    np.issubdtype = _issubdtype
     np.reshape = _reshape      # type: ignore[assignment]
     np.set_printoptions(legacy="1.13")      # as programs of then print what they find
 
@@ -104,13 +129,42 @@ def _number(kind: str, value: Any = 0, *more: Any, **options: Any) -> Any:
     return NUMBERS[kind](value.item() if isinstance(value, np.ndarray) and value.size == 1 else value, *more, **options)
 
 
+def _array(function: Any, value: Any, *more: Any, **options: Any) -> Any:
+    """An array of `value`: of rows of different lengths one of objects, unless a dtype is given."""
+    try:
+        return function(value, *more, **options)
+    except ValueError as error:
+        if "inhomogeneous shape" not in str(error) or more or "dtype" in options:
+            raise
+    return function(value, dtype=object, **options)
+
+
+def _index(given: Any) -> Any:
+    """An index as it is; a list with slices is one for each axis."""
+    parts = type(given) is list and any(isinstance(one, slice) or one is None or one is Ellipsis for one in given)
+    return tuple(given) if parts else given
+
+
 class _Older(ast.NodeTransformer):
-    """Calls of `int` and `float` go to `_number`, methods that are gone to those of now."""
+    """Calls of `int` and `float` go to `_number`, of `np.array` to `_array`, indices of modules that make slices to `_index`,
+    methods that are gone to those of now."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        self.slices = any(isinstance(node, ast.Name) and node.id == "slice" for node in ast.walk(tree))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        if self.slices and isinstance(node.slice, (ast.Name, ast.BinOp, ast.Call, ast.List, ast.ListComp)):
+            node.slice = ast.Call(ast.Name("index_then", ast.Load()), [node.slice], [])
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id in NUMBERS:
             return ast.Call(ast.Name("number_then", ast.Load()), [ast.Constant(node.func.id), *node.args], node.keywords)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ARRAYS and node.args and isinstance(
+                node.func.value, ast.Name) and node.func.value.id in ("np", "numpy"):
+            return ast.Call(ast.Name("array_then", ast.Load()), [node.func, *node.args], node.keywords)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -125,8 +179,8 @@ class SourceThen(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        tree: Any = ast.fix_missing_locations(_Older().visit(ast.parse(self.get_data(path), path)))
-        return self.source_to_code(tree, path)
+        tree: Any = ast.parse(self.get_data(path), path)
+        return self.source_to_code(ast.fix_missing_locations(_Older(tree).visit(tree)), path)
 
 
 class _Sources(MetaPathFinder):
@@ -151,7 +205,7 @@ class _Sources(MetaPathFinder):
 
 def sources_then(script: str) -> None:
     """From here on modules in the folder of `script`, and in the current one, are read as sources of that time."""
-    vars(builtins)["number_then"] = _number
+    vars(builtins).update(number_then=_number, array_then=_array, index_then=_index)
     folders = [Path(script).resolve().parent, Path(os.getcwd()).resolve()]
     sys.meta_path.insert(0, _Sources(folders))
 

@@ -55,14 +55,13 @@ class TestCase(unittest.TestCase):
 
     def tearDown(self) -> None:
         self._close_cached()
-        if self._folder is not None:
-            shutil.rmtree(self._folder)
         super().tearDown()
 
     def get_temp_dir(self) -> str:
-        """A folder of this test alone, removed at its end."""
+        """A folder of this test alone, removed at its end, after what the test itself cleans up."""
         if self._folder is None:
             self._folder = tempfile.mkdtemp()
+            self.addCleanup(shutil.rmtree, self._folder, ignore_errors=True)
         return self._folder
 
     @contextlib.contextmanager

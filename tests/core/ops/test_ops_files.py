@@ -172,6 +172,17 @@ def test_joining_and_splitting():
     assert run(wb.string_split(["ab"], delimiter="")).values.tolist() == [b"a", b"b"]
 
 
+def test_strings_are_added_end_to_end():
+    names = wb.constant(["a", "b"])
+    assert run("data/" + names).tolist() == [b"data/a", b"data/b"]
+    assert run(names + ".png").tolist() == [b"a.png", b"b.png"]
+    assert run(wb.add("x", "y")) == b"xy"
+    assert run(wb.reshape(names, [2, 1]) + wb.constant(["-", "+", ""])).tolist() == [[b"a-", b"a+", b"a"], [b"b-", b"b+", b"b"]]
+    assert [value.tolist() for value in run([names + names[::-1], names[::-1] + names])] == [[b"ab", b"ba"], [b"ba", b"ab"]]
+    with pytest.raises(errors.DtypeError, match="string is needed"):
+        names + wb.constant(1)
+
+
 def test_csv_has_types_defaults_and_quotes():
     lines = np.array([b'1,2.5,"a,""b"""', b",,"], object)
     whole, real, text = run(ops.decode_csv(lines, [[7], [0.5], ["-"]]))

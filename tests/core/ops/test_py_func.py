@@ -33,6 +33,18 @@ def test_arrays_go_in_and_come_out():
     assert run(wb.py_func(lambda: [b"a", "ü"], [], wb.string)).tolist() == [b"a", "ü".encode()]
 
 
+def test_one_number_comes_as_a_scalar_and_one_string_as_bytes():
+    lengths, seen = {3: 30}, []
+
+    def look_up(key, name, row):
+        seen.append((type(key), type(name), type(row)))
+        return np.int64(lengths[key] + len(name.decode()))
+
+    with wb.Graph().as_default(), wb.Session() as session:
+        found = session.run(wb.py_func(look_up, [wb.constant(3), wb.constant("four"), wb.constant([1.0])], wb.int64))
+    assert found == 34 and seen == [(np.int32, bytes, np.ndarray)]
+
+
 def test_a_function_without_results_is_an_operation():
     seen = []
     step = wb.py_func(lambda a: seen.append(a.tolist()), [wb.constant([3])], [])

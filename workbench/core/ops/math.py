@@ -31,6 +31,18 @@ def _(node, dy):
     return _both(node, dy, dy)
 
 
+@front("add")
+def _(add, x, y, name=None):
+    """x + y; two strings are joined."""
+    if _is_text(x) or _is_text(y):
+        return ops.string_join([x, y], name=name or "add")
+    return add(x, y, name=name)
+
+
+def _is_text(x):
+    return isinstance(x, (str, bytes)) or getattr(getattr(x, "dtype", None), "kind", None) in ("string", "U", "S")
+
+
 @op(BINARY, types=NUMBER, elementwise="x - y", ufunc=np.subtract)
 def subtract(x, y):
     """x - y."""

@@ -56,6 +56,7 @@ def register_py_func(name: str, function: Callable[..., Any]) -> Callable[..., A
 def py_func(func: Callable[..., Any] | str, inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
     """func(*arrays of inp) in a step: NumPy arrays in, arrays of the dtypes `Tout` out (a list, or one of them).
 
+    A tensor of rank 0 comes as a NumPy scalar, a string of rank 0 as bytes (TensorFlow 1.4, `py_func.cc`).
     It runs once whenever the step needs a result, on the thread of the step, which may be several steps' threads at once:
     a function with state locks it itself. With `stateful=False` equal calls may be merged and calls of constants made
     once. Shapes are unknown (set_shape them); there is no gradient unless gradient_override_map gives "PyFunc" one. A
@@ -105,7 +106,7 @@ def _call(values: Sequence[Any], token: str, dtypes: Sequence[Any]) -> Any:
         raise errors.FailedPreconditionError(f"py_func: {title!r} is a function of another process than {os.getpid()}; on a "
                                              "cluster call register_py_func in every process and pass the name")
     try:
-        found = function(*[np.array(value) for value in values])
+        found = function(*[np.array(value)[()] for value in values])      # one number is no array, one string is bytes
     except errors.Error:
         raise
     except BaseException as error:

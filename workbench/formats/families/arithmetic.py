@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from workbench.core.graph.build import constant_value, ops, raw
-from workbench.core.graph.dtype import as_dtype, variant
+from workbench.core.graph.dtype import as_dtype, string, variant
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.opdef import registry
-from workbench.formats.twins import Node, exports, imports, rows
+from workbench.formats.twins import Node, exports, importers, imports, rows
 from workbench.formats.values import attr
 
 __all__: list[str] = []
@@ -71,6 +71,16 @@ rows("add_n AddN *values | T:values N#values", read=False)
 def _(node: Node) -> Any:
     add = ops.list_add_n if node.inputs[0].dtype is variant else ops.add_n
     return add(node.inputs, name=node.exact)
+
+
+_sum_of_numbers = importers["Add"]
+
+
+@imports("Add", "AddV2")
+def _(node: Node) -> Any:
+    if [t.dtype for t in node.inputs] == [string, string]:
+        return ops.string_join(node.inputs, name=node.exact)
+    return _sum_of_numbers(node)
 
 
 @imports("Div")

@@ -7,7 +7,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.checks import assert_equal
 from workbench.nn.framework import control_dependencies
@@ -21,7 +21,7 @@ from workbench.nn.metrics_more import (
     recall_at_top_k,
 )
 from workbench.nn.scopes import variable_scope
-from workbench.nn.variables import GraphKeys, Variable
+from workbench.nn.variables import GraphKeys, Variable, group
 from workbench.nn.weights import checked_weights
 
 __all__ = ["auc_using_histogram", "sparse_recall_at_top_k", "streaming_concat", "streaming_covariance",
@@ -129,7 +129,7 @@ def streaming_curve_points(labels: Any = None, predictions: Any = None, weights:
 
 
 def auc_using_histogram(boolean_labels: Any, scores: Any, score_range: Any, nbins: int = 100, collections: Any = None,
-                        check_shape: bool = True, name: str | None = None) -> Metric:
+                        check_shape: bool = True, name: str | None = None) -> tuple[Tensor, Operation]:
     """(area under the ROC curve by two histograms of `nbins` in `score_range`, operation that sees one more batch).
 
     `boolean_labels` and `scores` are vectors; with `check_shape` another length is an InvalidArgumentError when run.
@@ -145,8 +145,8 @@ def auc_using_histogram(boolean_labels: Any, scores: Any, score_range: Any, nbin
             sums = Variable(np.zeros(nbins, np.float32), trainable=False, name=label, collections=collections)
             found = ops.histogram_fixed_width(ops.boolean_mask(values, flags), score_range, nbins)
             kept.append((sums.value(), sums.assign_add(ops.cast(found, "float32"))))
-        value, update = (_area(*pair) for pair in zip(*kept))
-        return listed(value, update, None, None)
+        reads, updates = zip(*kept)
+        return _area(*reads), group(*updates)
 
 
 def _area(true: Tensor, false: Tensor) -> Tensor:

@@ -85,7 +85,9 @@ class Geometric(_Counts):
         return ops.floor(ops.log(uniform) / ops.log1p(-self.probs))
 
     def _log_prob(self, x: Tensor) -> Tensor:
-        return x * ops.log1p(-self.probs) + ops.log(self.probs)
+        never = x + ops.zeros_like(self.probs) > 0.0      # fails at all: of a sure event the logarithm is no number
+        fails = ops.where(never, self.probs + ops.zeros_like(x), ops.zeros_like(x + self.probs))
+        return x * ops.log1p(-fails) + ops.log(self.probs)
 
     def _cdf(self, x: Tensor) -> Tensor:
         found = -ops.expm1((ops.floor(x) + 1.0) * ops.log1p(-self.probs))
@@ -222,8 +224,7 @@ class DirichletMultinomial(_Counted):
         probs = Dirichlet(self.concentration + ops.zeros_like(self._parameter))._draw(shape, seed)
         counts = ops.cast(self.total_count, "int32") + ops.zeros(shape, "int32")
         most = ops.reduce_max(counts)
-        rank: Any = shape.shape.as_list()[0]
-        drawn = _classes(ops.log(ops.reshape(probs, full)), ops.concat([ops.stack([most]), shape], axis=0), rank,
+        drawn = _classes(ops.log(ops.reshape(probs, full)), ops.concat([ops.stack([most]), shape], axis=0),
                          None if seed is None else seed + 1)
         number = ops.reshape(ops.range(most), ops.concat([ops.stack([most]), ops.ones_like(shape)], axis=0))
         asked = ops.cast(number < counts, self.dtype)

@@ -31,7 +31,7 @@ class OneHotCategorical(_OfClasses, _Vectors):
                          [self.logits, self.probs], name)
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
-        drawn = _classes(self.logits, shape, (self.logits.shape.rank or 1) - 1, seed)
+        drawn = _classes(self.logits, shape, seed)
         return ops.one_hot(drawn, self.event_size, dtype=self.dtype)
 
     def _log_prob(self, x: Tensor) -> Tensor:

@@ -18,11 +18,11 @@ from workbench.nn.probability.discrete import logits_and_probs
 __all__ = ["Categorical", "Dirichlet", "Multinomial", "MultivariateNormalDiag"]
 
 
-def _classes(logits: Tensor, shape: Tensor, batch_rank: int, seed: int | None) -> Tensor:
+def _classes(logits: Tensor, shape: Tensor, seed: int | None) -> Tensor:
     """int64 [*shape]: classes drawn by `logits` [*batch, c], where `shape` ends in that of the batch."""
     count = ops.size(logits) // ops.shape(logits)[-1]
     rows = ops.reshape(logits, ops.stack([count, ops.shape(logits)[-1]]))
-    each = ops.reduce_prod(shape[:ops.size(shape) - batch_rank]) if batch_rank else ops.reduce_prod(shape)
+    each = ops.reduce_prod(shape) // ops.maximum(count, 1)
     # the largest of logits with Gumbel noise is a draw; the number of draws may be known to the step alone
     places = ops.stack([each, count, ops.shape(rows)[-1]])
     uniform = ops.random_uniform(places, 1e-30, 1.0, dtype=logits.dtype, seed=seed)
@@ -55,7 +55,7 @@ class Categorical(_OfClasses):
         return ops.reduce_max(self.logits, axis=-1)
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
-        return ops.cast(_classes(self.logits, shape, (self.logits.shape.rank or 1) - 1, seed), self.dtype)
+        return ops.cast(_classes(self.logits, shape, seed), self.dtype)
 
     def _possible(self, x: Tensor) -> Sequence[Operation]:
         return counts(x, "classes")
@@ -132,7 +132,7 @@ class Multinomial(_Counted):
         counts = ops.cast(self.total_count, "int32")
         most = ops.reduce_max(counts)
         logits = self.logits + ops.zeros_like(self._parameter)
-        drawn = _classes(logits, ops.concat([ops.stack([most]), shape], axis=0), (logits.shape.rank or 1) - 1, seed)
+        drawn = _classes(logits, ops.concat([ops.stack([most]), shape], axis=0), seed)
         number = ops.reshape(ops.range(most), ops.concat([ops.stack([most]), ops.ones_like(shape)], axis=0))
         asked = ops.cast(number < counts + ops.zeros(shape, "int32"), self.dtype)
         return ops.reduce_sum(ops.one_hot(drawn, ops.shape(self.probs)[-1], dtype=self.dtype) * asked[..., None], axis=0)

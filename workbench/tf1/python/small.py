@@ -10,8 +10,9 @@ import numpy as np
 import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
 from workbench.nn import nest
+from workbench.nn.weights import checked_weights as _checked
 
-__all__ = ["FLOW", "GRAPHS", "INITIAL", "METRICS", "RECURRENT", "RESOURCES", "STATE", "with_dependencies"]
+__all__ = ["FLOW", "GRAPHS", "INITIAL", "METRICS", "RECURRENT", "RESOURCES", "STATE", "WEIGHTS", "with_dependencies"]
 
 
 # graphs
@@ -237,6 +238,20 @@ def _confusions(labels: Any, predictions: Any, num_classes: Any, weights: Any = 
     return total, tf.assign_add(total, batch)
 
 
+def _fits(weights: Any, values: Any) -> Any:
+    """The operation that checks that `weights` are a scalar, or of the rank of `values` with each length theirs or 1."""
+    given = tf.convert_to_tensor(weights)
+    return tf.group(_checked(given, tf.convert_to_tensor(values), "assert_broadcastable", given.dtype))
+
+
+def _broadcast(weights: Any, values: Any) -> Any:
+    """`weights`, which fit `values`, in their shape."""
+    wanted = tf.convert_to_tensor(values)
+    return tf.multiply(_checked(weights, wanted, "broadcast_weights"), tf.ones_like(wanted), name="broadcast_weights")
+
+
+WEIGHTS = {"assert_broadcastable": _fits, "broadcast_weights": _broadcast}
+"""Name in `ops.weights_broadcast_ops` -> function."""
 INITIAL = {"_assert_float_dtype": _assert_float}
 """Name in `ops.init_ops` -> function."""
 METRICS = {"metric_variable": _metric_variable, "_create_local": _local, "_safe_div": _quotient,

@@ -74,22 +74,28 @@ def rows(*groups: Sequence[np.ndarray]) -> int:
     return found[0] if found else 0
 
 
-def weights_of(names: Sequence[str], targets: Sequence[np.ndarray], sample_weight: Any, class_weight: Any) -> list[np.ndarray]:
-    """A weight for each row of each output: those given, times those of its class, ones by default."""
+def weights_of(names: Sequence[str], targets: Sequence[np.ndarray], ranks: Sequence[Any], sample_weight: Any,
+               class_weight: Any) -> list[np.ndarray]:
+    """A weight for each row of each output (of rank 2: for each of its time steps): those given, times those of its class, ones
+    by default."""
     given = spread("sample_weight", sample_weight if not isinstance(sample_weight, np.ndarray) else [sample_weight], names)
     if class_weight is None or not any(isinstance(one, Mapping) for one in class_weight.values()):
         classes = [class_weight] * len(names) if isinstance(class_weight, Mapping) else [None] * len(names)
     else:
         classes = spread("class_weight", class_weight, names)
-    return [_row_weights(name, target, one, by_class) for name, target, one, by_class in zip(names, targets, given, classes)]
+    return [_row_weights(*one) for one in zip(names, targets, ranks, given, classes)]
 
 
-def _row_weights(name: str, target: np.ndarray, given: Any, by_class: Any) -> np.ndarray:
-    weights = np.ones(len(target), "float32") if given is None else np.asarray(
+def _row_weights(name: str, target: np.ndarray, rank: int, given: Any, by_class: Any) -> np.ndarray:
+    weights = np.ones(target.shape[:rank], "float32") if given is None else np.asarray(
         bare(given, f"keras: sample_weight of {name}"), "float32")
     if weights.ndim > target.ndim or weights.shape != target.shape[:weights.ndim]:
         raise errors.InvalidArgumentError(f"keras: Found a sample_weight array of shape {weights.shape} for {name}, whose "
                                           f"targets have shape {target.shape}; give one weight for each row")
+    if weights.ndim != rank:
+        raise errors.InvalidArgumentError(f"keras: sample_weight of {name} has shape {weights.shape} but rank {rank} is "
+                                          "needed; compile with sample_weight_mode=\"temporal\" for a weight for each time "
+                                          "step, and without it for one for each row")
     if by_class:
         numbers = target.argmax(-1) if target.shape[-1] > 1 else target.reshape(len(target)).astype(int)
         missing = sorted(set(np.unique(numbers).tolist()) - set(by_class))

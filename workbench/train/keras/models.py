@@ -11,6 +11,7 @@ import numpy as np
 from workbench import errors
 from workbench.train.keras import layers, optimizers, saving
 from workbench.train.keras.base import LAYERS, Input, InputLayer, Layer, as_list
+from workbench.train.keras.callbacks import History
 from workbench.train.keras.network import Network
 from workbench.train.keras.registry import custom_object_scope
 from workbench.train.keras.saving import save_model
@@ -76,6 +77,19 @@ class Sequential(Model):
     def layers(self) -> list[Layer]:
         """The layers that were added."""
         return [layer for layer in self._chain if not isinstance(layer, InputLayer)]
+
+    def build(self, input_shape: Any = None) -> None:
+        """The layers made their weights when they were added. TypeError where there is none."""
+        if not self._chain:
+            raise TypeError(f"{self._name}: Sequential model cannot be built: model is empty. Add some layers first.")
+        self.built = True
+
+    def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int = 10, verbose: int = 1,
+            callbacks: Any = None, validation_split: float = 0.0, validation_data: Any = None, shuffle: Any = True,
+            class_weight: Any = None, sample_weight: Any = None, initial_epoch: int = 0) -> History:
+        """As Model.fit, for 10 passes over the rows unless told otherwise."""
+        return super().fit(x, y, batch_size, epochs, verbose, callbacks, validation_split, validation_data, shuffle,
+                           class_weight, sample_weight, initial_epoch)
 
     def predict_classes(self, x: Any, batch_size: int = 32, verbose: int = 0) -> np.ndarray:
         """The class of each row: the largest output, or whether the only one is above a half."""

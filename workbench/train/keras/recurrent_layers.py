@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import bool_
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import as_shape
 from workbench.nn.recurrent.rnn import batch_of, swapped
@@ -31,7 +32,7 @@ def rnn(step_function: Step, inputs: Any, initial_states: Sequence[Any], go_back
     stay as they were. ShapeError where `unroll` is asked for an unknown number of steps.
     """
     x: Any = swapped(convert(inputs))
-    masks: Any = None if mask is None else ops.transpose(mask)
+    masks: Any = None if mask is None else ops.transpose(mask if mask.dtype is bool_ else ops.cast(mask, bool_))
     if go_backwards:
         x, masks = ops.reverse(x, [0]), None if masks is None else ops.reverse(masks, [0])
     count = batch_of(x, 0)
@@ -101,9 +102,12 @@ class Recurrent(Layer):
              kernel_constraint=kernel_constraint, recurrent_constraint=recurrent_constraint, bias_constraint=bias_constraint)
 
     def __call__(self, inputs: Any, *args: Any, initial_state: Any = None, **options: Any) -> Any:
-        """The result for `inputs`, beginning with `initial_state` where it is given."""
-        if initial_state is not None:
-            inputs = [*as_list(inputs), *as_list(initial_state)]
+        """The result for `inputs`, beginning with `initial_state` where it is given: what layers made, or other tensors."""
+        states = as_list(initial_state)
+        if states and all(hasattr(state, "_keras_history") for state in states):
+            inputs = [*as_list(inputs), *states]
+        elif states:
+            options["initial_state"] = states
         return super().__call__(inputs, *args, **options)
 
     def build(self, input_shape: Any) -> None:
@@ -123,9 +127,9 @@ class Recurrent(Layer):
         """Another initializer for the bias, where there is one."""
         return {}
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
+    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:
         """What is said above."""
-        x, *given = as_list(inputs)
+        x, *given = [*as_list(inputs), *as_list(initial_state)]
         mask = as_list(mask)[0] if isinstance(mask, list) else mask
         states = given or self._begin(x)
         drops = self._drops(x, training)

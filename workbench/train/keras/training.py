@@ -1,7 +1,7 @@
 """Model: a network with a loss, metrics and an optimizer, that trains, evaluates and predicts."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,7 +156,8 @@ class Model(Network):
         self._compiled()
         names = [head.name for head in self._fed_heads()]
         targets = arrays.fitted("target", y, names, [head.target.shape.as_list() for head in self._fed_heads()])
-        weights = arrays.weights_of(names, targets, sample_weight, class_weight)
+        ranks = [head.weights.shape.rank for head in self._fed_heads() if head.weights is not None]
+        weights = arrays.weights_of(names, targets, ranks, sample_weight, class_weight)
         arrays.rows(inputs, targets, weights)
         return [*inputs, *targets, *weights]
 
@@ -207,28 +208,39 @@ class Model(Network):
     def fit_generator(self, generator: Any, steps_per_epoch: int | None = None, epochs: int = 1, verbose: int = 1,
                       callbacks: Any = None, validation_data: Any = None, validation_steps: int | None = None,
                       class_weight: Any = None, max_queue_size: int = 10, workers: int = 1, use_multiprocessing: bool = False,
-                      shuffle: bool = True, initial_epoch: int = 0) -> callbacks.History:
+                      shuffle: bool = True, initial_epoch: int = 0, **older: Any) -> callbacks.History:
         """Train on batches (x, y) or (x, y, sample_weight) of a generator or a Sequence, `steps_per_epoch` each epoch.
 
-        Batches are made in this thread, in order: `max_queue_size`, `workers` and `use_multiprocessing` change nothing.
+        Batches are made in this thread, in order: `max_queue_size`, `workers` and `use_multiprocessing` change nothing, nor
+        do their older names `max_q_size` and `pickle_safe`. TypeError for other arguments.
         """
+        _only_older("fit_generator", older)
         self._compiled()
         course = loops.Course(epochs, initial_epoch, verbose, as_list(callbacks))
         return loops.fit_generator(self, generator, steps_per_epoch, course, validation_data, validation_steps, class_weight,
                                    shuffle)
 
     def evaluate_generator(self, generator: Any, steps: int | None = None, max_queue_size: int = 10, workers: int = 1,
-                           use_multiprocessing: bool = False) -> Any:
+                           use_multiprocessing: bool = False, **older: Any) -> Any:
         """The loss, or [loss, metrics…], of `steps` batches of a generator or Sequence."""
+        _only_older("evaluate_generator", older)
         self._compiled()
         return plain(loops.evaluate_generator(self, generator, steps))
 
     def predict_generator(self, generator: Any, steps: int | None = None, max_queue_size: int = 10, workers: int = 1,
-                          use_multiprocessing: bool = False, verbose: int = 0) -> Any:
+                          use_multiprocessing: bool = False, verbose: int = 0, **older: Any) -> Any:
         """The outputs for `steps` batches of a generator or Sequence, which gives x, (x, y) or (x, y, sample_weight)."""
+        _only_older("predict_generator", older)
         found = [as_list(self.predict_on_batch(batch[0] if isinstance(batch, tuple) else batch))
                  for batch in loops.given(generator, steps)]
         return plain([np.concatenate(one) for one in zip(*found)])
+
+
+def _only_older(what: str, given: Mapping[str, Any]) -> None:
+    """TypeError unless all of these are what Keras called the arguments of its queue before."""
+    unknown = [name for name in given if name not in ("max_q_size", "pickle_safe")]
+    if unknown:
+        raise TypeError(f"{what}() got an unexpected keyword argument {unknown[0]!r}")
 
 
 def _column(target: Any, output: Tensor) -> Tensor:

@@ -46,6 +46,10 @@ class _Adam(RuleOptimizer):
             self._extra += made
         super()._create_slots(variables)
 
+    def _get_beta_accumulators(self) -> tuple[Variable, Variable] | None:
+        """The variables that hold the powers of both decays, None before apply_gradients."""
+        return self._powers
+
     def _moments(self, grad: Tensor, m: Tensor, v: Tensor, var: Variable) -> tuple[Any, Any, Any, Any, Any]:
         one, two = self._number(self._beta1, var), self._number(self._beta2, var)
         powers = [self._number(p.value(), var) for p in self._powers or ()]

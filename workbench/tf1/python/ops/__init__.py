@@ -7,6 +7,7 @@ import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
 from workbench.nn import functions as _functions
 from workbench.nn import initializers as _initializers
+from workbench.nn import lookups as _lookups
 from workbench.nn import sparse_maps as _sparse_maps
 from workbench.nn.partitions import PartitionedVariable as _PartitionedVariable
 from workbench.tf1.missing import Namespace
@@ -24,8 +25,7 @@ _GENERAL = """array_grad array_ops bitwise_ops check_ops clip_ops confusion_matr
     control_flow_ops control_flow_util data_flow_grad functional_ops gradients gradients_impl histogram_ops init_ops io_ops
     linalg_grad linalg_ops logging_ops math_grad math_ops numerics parsing_ops partitioned_variables random_grad random_ops
     resource_variable_ops script_ops sdca_ops session_ops sets sets_impl sparse_grad sparse_ops special_math_ops standard_ops
-    state_grad state_ops string_ops template tensor_array_grad tensor_array_ops variable_scope variables
-    weights_broadcast_ops"""
+    state_grad state_ops string_ops template tensor_array_grad tensor_array_ops variable_scope variables"""
 _GENERATED = """gen_array_ops gen_bitwise_ops gen_control_flow_ops gen_data_flow_ops gen_functional_ops gen_io_ops
     gen_linalg_ops gen_logging_ops gen_math_ops gen_parsing_ops gen_random_ops gen_resource_variable_ops gen_script_ops
     gen_sparse_ops gen_state_ops gen_string_ops"""
@@ -33,6 +33,7 @@ _OF_NETWORKS = "candidate_sampling_ops ctc_ops embedding_ops nn nn_grad nn_impl 
 
 globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
 state_ops = Namespace(**_ALL, **_small.STATE)
+weights_broadcast_ops = Namespace(**_ALL, **_small.WEIGHTS)
 variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
 globals().update(dict.fromkeys(_GENERATED.split(), _Generated(**_ALL)))
@@ -56,7 +57,8 @@ gen_data_flow_ops, gen_functional_ops, gen_sparse_ops = (
     _Generated(**vars(names)) for names in (data_flow_ops, functional_ops, sparse_ops))
 resources = Namespace(**_small.RESOURCES)
 random_ops = Namespace(**_ALL, parameterized_truncated_normal=_ops.parameterized_truncated_normal)
-lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup)})
+lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup), **{name: getattr(_lookups, name) for name in (
+    "index_table_from_tensor", "index_to_string_table_from_tensor")}})      # whose first argument is vocabulary_list
 image_ops = image_ops_impl = tf.image
 metrics, metrics_impl = tf.metrics, Namespace(**vars(tf.metrics), **_small.METRICS)
 spectral_ops, spectral_grad, seq2seq = tf.spectral, tf.spectral, tf.contrib.legacy_seq2seq
