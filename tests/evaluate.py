@@ -24,7 +24,7 @@ def evaluate(fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any] | None = Non
 
 
 class Moved:
-    """`evaluate([target], ...)` for other values of one input `x`: what neither depends on it nor on state was computed once."""
+    """`evaluate([target], ...)` for other values of one input `x`: what depends neither on it nor on state is computed once."""
 
     def __init__(self, target: Tensor, feeds: Mapping[Tensor, Any], x: Tensor) -> None:
         self.target, self.x = target, x

@@ -295,6 +295,9 @@ def test_a_chain_is_built_already_and_trains_for_ten_passes():
     x, y = blobs(20)
     model = classifier()
     model.build()
+    model.build((None, *model.inputs[0].shape.as_list()[1:]))
+    with pytest.raises(wb.errors.ShapeError, match="its first layer takes"):
+        model.build((None, 77, 3))
     model.compile("sgd", "sparse_categorical_crossentropy")
     assert model.built and model.fit(x, y, verbose=0).epoch == list(range(10))
     assert models.Model(model.inputs, model.outputs).fit.__func__ is not type(model).fit

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.shape import as_shape
 from workbench.train.keras import layers, optimizers, saving
 from workbench.train.keras.base import LAYERS, Input, InputLayer, Layer, as_list
 from workbench.train.keras.callbacks import History
@@ -79,9 +80,13 @@ class Sequential(Model):
         return [layer for layer in self._chain if not isinstance(layer, InputLayer)]
 
     def build(self, input_shape: Any = None) -> None:
-        """The layers made their weights when they were added. TypeError where there is none."""
+        """The layers made their weights when they were added. TypeError where there is none, ShapeError where `input_shape`
+        is none of what the first takes."""
         if not self._chain:
             raise TypeError(f"{self._name}: Sequential model cannot be built: model is empty. Add some layers first.")
+        if input_shape is not None and not self.inputs[0].shape.compatible(as_shape(input_shape)):
+            raise errors.ShapeError(f"{self._name}: build got input_shape {input_shape} but its first layer takes "
+                                    f"{self.inputs[0].shape}; leave it out, or give the layer another input_shape")
         self.built = True
 
     def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int = 10, verbose: int = 1,
