@@ -6,7 +6,6 @@ import itertools
 import logging
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -58,7 +57,7 @@ class Tracker:
         self._journal = journal
         self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
         self._numbers = itertools.count(1)
-        self._asked: weakref.WeakKeyDictionary[threading.Thread, int] = weakref.WeakKeyDictionary()    # numbers not begun yet
+        self._asked: dict[int, int] = {}                        # thread -> its number that has not begun yet
         self._numbering = threading.Lock()
 
     # registered handles
@@ -118,7 +117,7 @@ class Tracker:
     def next_step(self) -> int:
         """A number that no step had before, for the step that this thread runs next; numbers must grow."""
         with self._numbering:
-            number = self._asked[threading.current_thread()] = next(self._numbers)
+            number = self._asked[threading.get_ident()] = next(self._numbers)
         return number
 
     # one step
@@ -133,7 +132,7 @@ class Tracker:
         try:
             with self._numbering:      # no later step may count this one as over before it counts as pending
                 number = next(self._numbers) if step is None else step
-                self._asked.pop(threading.current_thread(), None)
+                self._asked.pop(threading.get_ident(), None)
                 pending = self.pending[number] = self.step_type(number, handle, tuple(self.handles.get(handle, ())), level)
                 if tries is not None:
                     pending.sequence = tries.sequence = tries.sequence or number

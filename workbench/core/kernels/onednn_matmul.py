@@ -101,9 +101,9 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
     if not servable(weight, a, b, *outputs, rank=2) or scale.dtype != np.float32 or scale.shape not in ((), (1,)):
         return None
     update = _Update(Product(attributes, a.shape, b.shape), float(attributes.get("sign", -1.0)))
-    known = ways_of(update.task(False), b)
+    known = ways_of(update.task(), b)
     makes: dict[str, Make] = {name: partial(update.by, known[name]) for name in ("inner", "packed", "plain") if name in known}
-    rule = [name for name in usual(update.task(False), b) if name in makes]
+    rule = [name for name in usual(update.task(), b) if name in makes]
     if update.product.turn_a and not update.product.turn_b:
         makes["thin"] = update.thin
         rule = ["thin", *rule] if "thin" in usual(Task(update.product, Place(1), Place(2), Place(4)), b) else rule
@@ -146,12 +146,10 @@ class _Update:
         self.left = product.rows < product.columns      # the smaller operand is the one that is scaled
         self.small = product.a if self.left else product.b
 
-    def task(self, into: bool, scaled: Place | None = None) -> Task:
-        """The product, added to a weight that lies in the output already (`into`) or elsewhere."""
+    def task(self, scaled: Place | None = None) -> Task:
+        """The product, added to the weight, which lies in the output."""
         a, b = (scaled or Place(1), Place(2)) if self.left else (Place(1), scaled or Place(2))
-        if into:
-            return Task(self.product, a, b, Place(4), after=(("sum",),))
-        return Task(self.product, a, b, Place(4), None, (("add", self.product.out()),), {Argument.after(0): Place(0)})
+        return Task(self.product, a, b, Place(4), after=(("sum",),))
 
     def scale(self, shape: tuple[int, ...]) -> Primitive | None:
         """A small operand times the run-time scalar and `sign`: scaling the product would be another pass over it."""
@@ -161,24 +159,16 @@ class _Update:
 
     def by(self, way: Way) -> Choice | None:
         """Scale the smaller operand, multiply, and add the old weight while the product is in the cache."""
-        into, beside = self._steps(way, True), self._steps(way, False)
-        if into is None or beside is None:
-            return None
-        in_place, separate = into.program(), beside.program()
-
-        def make(static: tuple[bool, ...]) -> Kernel:
-            return _update_kernel(in_place(static), separate(static))
-        note = into.choice((), ()).note
-        return Choice("onednn", (None,) * 4, (None,), make, max(into.scratch(), beside.scratch()), {0: 0}, note)
-
-    def _steps(self, way: Way, into: bool) -> Builder | None:
         made = self.scale(self.small)
         if made is None:
             return None
         builder = Builder(4, 1)
         scaled, small = builder.buffer_of(made, Argument.OUTPUT), Place(1 if self.left else 2)
         builder.step(made, {Argument.SOURCE: small, Argument.SOURCE_1: Place(3), Argument.OUTPUT: scaled})
-        return None if way(self.task(into, scaled), builder) is None else builder
+        if way(self.task(scaled), builder) is None:
+            return None
+        choice = builder.choice((None,) * 4, (None,), {0: 0})
+        return replace(choice, make=lambda static: _brought(choice.make(static)))
 
     def thin(self) -> Choice | None:
         """The gradient of a narrow weight is small enough to be stored before it is added."""
@@ -216,9 +206,11 @@ class _Update:
         return by_blas(product, 4, finish, {0: 0}, first + 4 * math.prod(shape))
 
 
-def _update_kernel(in_place: Kernel, separate: Kernel) -> Kernel:
+def _brought(in_place: Kernel) -> Kernel:
+    """The old weight is added through the output: where it does not lie there, it is brought."""
     def kernel(*arrays: Any) -> None:
-        # The old weight may be added through the output only if it lies there.
-        same = arrays[0] is arrays[4] or arrays[0].ctypes.data == arrays[4].ctypes.data
-        (in_place if same else separate)(*arrays)
+        weight, out = arrays[0], arrays[4]
+        if weight is not out and weight.ctypes.data != out.ctypes.data:
+            np.copyto(out, weight)
+        in_place(*arrays)
     return kernel

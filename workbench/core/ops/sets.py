@@ -346,27 +346,6 @@ def _(node, dy):
 
 
 @composed
-def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0, validate_indices=True, name=None):
-    """A tensor of `output_shape` with the values at the given positions and `default_value` elsewhere.
-
-    `sparse_indices` is a scalar, [n] or [n, rank], `sparse_values` a scalar or [n]; the step may be the first to know.
-    InvalidArgumentError for an index outside, and with `validate_indices` for one repeated or out of order.
-    """
-    values = convert(sparse_values)
-    places = convert(sparse_indices)
-    shape = ops.reshape(ops.cast(convert(output_shape), places.dtype), [-1])
-    if places.shape.rank in (None, 0, 1):
-        places = ops.reshape(places, [-1, 1] if places.shape.rank is not None else ops.stack([-1, ops.size(shape)]))
-    if values.shape.rank in (None, 0):      # one value is repeated
-        one = ops.cast(ops.equal(ops.rank(values), 0), "int32")
-        values = ops.tile(ops.reshape(values, [-1]), ops.shape(places)[:1] * one + (1 - one))
-    if values.dtype.kind == "string" and not isinstance(default_value, (str, bytes)) and default_value == 0:
-        default_value = b""
-    default = convert(default_value, values.dtype)
-    return ops.sparse_fill(places, values, shape, default, validate_indices=validate_indices, name=name)
-
-
-@composed
 def sequence_mask(lengths, maxlen=None, dtype="bool", name=None):
     """mask[..., j] is j < lengths[...]; `maxlen` is the largest length when not given."""
     lengths = convert(lengths)

@@ -7,8 +7,8 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import add_rows
-from workbench.core.graph.build import constant_shape, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.opdef import composed, op
 
 
 def _inside(where, indices, shape):
@@ -56,6 +56,35 @@ def _(node, dy):
     indices = node.inputs[0]
     inside = ops.gather_nd(dy, indices)
     return None, inside, None, ops.subtract(ops.reduce_sum(dy), ops.reduce_sum(inside))
+
+
+def _of_rank(x, rank):
+    """`x` with axes of length 1 behind its own until it has so many."""
+    if x.shape.rank is not None:
+        return ops.reshape(x, [*([-1] * x.shape.rank), *([1] * (rank - x.shape.rank))])
+    return ops.reshape(x, ops.concat([ops.shape(x), [1] * rank], axis=0)[:ops.maximum(ops.rank(x), rank)])
+
+
+@composed
+def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0, validate_indices=True, name=None):
+    """A tensor of `output_shape` with the values at the given positions and `default_value` elsewhere.
+
+    `sparse_indices` is a scalar, [n] or [n, rank], `sparse_values` a scalar or [n]; the step may be the first to know.
+    InvalidArgumentError for an index outside, and with `validate_indices` for one repeated or out of order.
+    """
+    values = convert(sparse_values)
+    places = convert(sparse_indices)
+    shape = ops.reshape(ops.cast(convert(output_shape), places.dtype), [-1])
+    if places.shape.rank in (None, 0, 1):
+        places = _of_rank(places, 2)
+    if values.shape.rank in (None, 0):      # one value is repeated
+        count = ops.where(ops.equal(ops.rank(values), 0), ops.shape(places)[0], 1)
+        values = _of_rank(values, 1)
+        values = ops.tile(values, ops.fill(ops.reshape(ops.rank(values), [1]), count))
+    if values.dtype.kind == "string" and not isinstance(default_value, (str, bytes)) and default_value == 0:
+        default_value = b""
+    default = convert(default_value, values.dtype)
+    return ops.sparse_fill(places, values, shape, default, validate_indices=validate_indices, name=name)
 
 
 @op("indices[n,2] values[n] shape[2] b[k,m] -> [_,m]", types="int64 T:number int64 T -> T",
