@@ -26,6 +26,7 @@ logger = logging.getLogger("workbench")
 EPOCH = 1
 _RECORD_SECONDS = 0.005   # between two steps of one executable that are recorded
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
+_WAITING = 8              # numbers that have not begun, from which on those of threads that have ended are looked for
 _SILENT = 2               # probes without an answer, twice a second, after which a task is said not to answer
 
 Feeds = Mapping[str, Mapping[str, Any]]
@@ -117,6 +118,9 @@ class Tracker:
     def next_step(self) -> int:
         """A number that no step had before, for the step that this thread runs next; numbers must grow."""
         with self._numbering:
+            if len(self._asked) >= _WAITING:      # some are of threads that have ended
+                alive = {thread.ident for thread in threading.enumerate()}
+                self._asked = {thread: number for thread, number in self._asked.items() if thread in alive}
             number = self._asked[threading.get_ident()] = next(self._numbers)
         return number
 
