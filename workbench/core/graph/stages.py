@@ -40,30 +40,26 @@ class Stages:
     def whole(self, stage: str, note: str, program: Program, placement: Mapping[str, str] | None = None) -> GraphRecord:
         """One stage of the graph; there is no `placement` before operations have devices."""
         def nodes() -> Iterator[tuple[Operation, str, NodeRecord]]:
-            for op in program.graph.operations:
-                device = placement[op.name] if placement is not None else ""
-                yield op, op.name, self._node(op, op.name, device, _own_name)
-                for inner, around in _inside(op):
-                    yield inner, inner.name, self._node(inner, inner.name, device, _own_name, around)
+            device = ""
+            for op, around in _recorded(program):
+                if placement is not None and around is None:      # bodies run where their operation does
+                    device = placement[op.name]
+                yield op, op.name, self._node(op, op.name, device, _own_name, around)
         return self._record(stage, note, [(placement, program)], nodes(), False)
 
     def side_by_side(self, stage: str, note: str, shares: Sequence[tuple[str, Program]]) -> GraphRecord:
         """One stage of (device, its share) pairs; a name that several have, a copied constant say, gets the device's
         too."""
-        owners = Counter([one.name for _, program in shares for op in program.graph.operations if len(shares) > 1
-                          for one in (op, *(inner for inner, _ in _inside(op)))])
+        owners = Counter([op.name for _, program in shares for op, _ in _recorded(program)] if len(shares) > 1 else ())
 
         def shown(name: str, device: str) -> str:
             return f"{name} on {device}" if owners[name] > 1 else name
 
         def nodes() -> Iterator[tuple[Operation, str, NodeRecord]]:
             for device, program in shares:
-                for op in program.graph.operations:
+                for op, around in _recorded(program):
                     name = shown(op.name, device) if owners else op.name
-                    yield op, name, self._node(op, name, device, shown if owners else _own_name)
-                    for inner, around in _inside(op):
-                        name = shown(inner.name, device) if owners else inner.name
-                        yield inner, name, self._node(inner, name, device, shown if owners else _own_name, around)
+                    yield op, name, self._node(op, name, device, shown if owners else _own_name, around)
         return self._record(stage, note, shares, nodes(), True)
 
     def _record(self, stage: str, note: str, made_of: Shares, nodes: Iterator[tuple[Operation, str, NodeRecord]],
@@ -123,6 +119,13 @@ def _message(op: Operation) -> str:
     if op.kind not in ("send", "receive"):
         return ""
     return "|".join(str(op.attrs[end]) for end in ("tensor", "source", "target"))
+
+
+def _recorded(program: Program) -> Iterator[tuple[Operation, Operation | None]]:
+    """All operations of a program, each followed by what stands in its bodies, with the operation around that."""
+    for op in program.graph.operations:
+        yield op, None
+        yield from _inside(op)
 
 
 def _inside(op: Operation) -> Iterator[tuple[Operation, Operation]]:
