@@ -93,7 +93,7 @@ def thread_states(pid: int) -> set[str]:
 
 
 def test_a_stopped_process_blows_the_deadline_then_the_heartbeat(doomed):
-    with Cluster(doomed, 1, 1, engine="echo", heartbeat=1.0) as cluster:
+    with Cluster(doomed, 1, 1, engine="echo", heartbeat=2.0) as cluster:
         cluster.register_all("h", dict.fromkeys(cluster.tasks, b"exchange"), {})
         cluster.run_step("h")
         _, worker = cluster.tasks

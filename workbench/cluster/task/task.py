@@ -64,7 +64,7 @@ class Task:
         self._links = Links(self._connect, self._lost, lambda: self._closed)      # we send on these
         self._inbound: list[Connection] = []               # we receive on these
         self._group = ReceiverGroup(f"{name}")
-        self._silence, self._unheard, self._pieces = 0.0, 0.0, 0
+        self._silence, self._unheard, self._heard, self._pieces = 0.0, 0.0, True, 0
         self._closed, self.over = False, threading.Event()
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
             m.RunStep: self._run, m.Abort: self._abort, m.RegisterPartition: self._register, m.ClockProbe: self._probe,
@@ -77,7 +77,7 @@ class Task:
     # control
     def _on_control(self, connection: Connection, frame: Frame) -> None:
         message, number = m.decode(frame), frame.header.step
-        self._unheard = 0.0
+        self._heard = True
         answer = self._answers.get(type(message))
         if answer is None:
             raise errors.DataLossError(f"{self.name}: got {type(message).__name__} from the chief; "
@@ -360,10 +360,10 @@ class Task:
 
     def tick(self, seconds: float) -> bool:
         """So many seconds passed for this process, by its ticks, since a computer that slept has not waited; False when the
-        chief was silent for too long."""
-        if self.control.pieces != self._pieces:                # a long tensor is on its way
-            self._pieces, self._unheard = self.control.pieces, 0.0
-        self._unheard += seconds
+        chief was silent for too long. What passed before the first tick after a sign of life is not counted: it may be less."""
+        heard = self._heard or self.control.pieces != self._pieces     # or a long tensor is on its way
+        self._heard, self._pieces = False, self.control.pieces
+        self._unheard = 0.0 if heard else self._unheard + seconds
         return not self._silence or self._unheard <= self._silence
 
     def leave(self, why: str) -> None:
