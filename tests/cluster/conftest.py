@@ -7,7 +7,8 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import dask
@@ -16,6 +17,7 @@ from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
 from tests.cluster.cluster_engines import define
+from tests.eventually import eventually
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.dask.launch import PRELOADED
 
@@ -74,6 +76,11 @@ def our_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("workbench")]
 
 
+def no_new_threads(before: Sequence[str] = ()) -> None:
+    """Wait until no thread of ours is left besides those of `before`, which may have ended themselves since."""
+    eventually(lambda: not Counter(our_threads()) - Counter(before))
+
+
 def our_sockets(pids: Iterable[int]) -> list[str]:
     """Abstract Unix sockets of workbench, listening or connected, that these processes hold."""
     held = set()
@@ -112,4 +119,4 @@ def echo(client) -> Iterator:
     yield make
     for cluster in made:
         cluster.close()
-    assert our_threads() == []
+    no_new_threads()

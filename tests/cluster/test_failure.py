@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cluster.conftest import hosted, kill, our_threads, start
+from tests.cluster.conftest import hosted, kill, no_new_threads, start
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -66,7 +66,7 @@ def test_kill_in_the_middle_of_a_step(doomed, job, relayed):
         facts = cluster.status()
         assert facts[survivor]["active"] == facts[survivor]["aborting"] == "[]"
         assert "was lost" in facts[victim]["lost"]
-    assert our_threads() == []
+    no_new_threads()
 
 
 def test_a_step_without_the_killed_task_goes_on():

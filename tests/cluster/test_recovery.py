@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.cluster.conftest import hosted, kill, our_threads, start
+from tests.cluster.conftest import hosted, kill, no_new_threads, our_threads, start
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -72,7 +72,7 @@ def test_training_ends_as_if_nobody_had_died(tmp_path: Path, victim: str):
         said = [one for one in journal.states_since(states)[2] if one.state == "recovering"]
         assert [(one.what.partition(" ")[0], one.part, one.parts) for one in said] == [("opening", 1, 2), ("restoring", 2, 2)]
         assert said[0].task == victim and f"{victim} at " in said[0].cause and " was lost (" in said[0].cause
-    assert our_threads() == client_threads
+    no_new_threads(client_threads)
 
 
 def test_a_task_that_comes_back_from_the_dead_is_nobodys(tmp_path: Path):

@@ -15,7 +15,7 @@ from distributed import Client
 import workbench as wb
 from tests.cluster import slow_operation
 from tests.cluster.cluster_engines import define
-from tests.cluster.conftest import hosted, kill, our_threads, quiet
+from tests.cluster.conftest import hosted, kill, no_new_threads, quiet
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -162,4 +162,4 @@ def test_the_scheduler_dies_and_the_user_reads_its_name(separate):
             kill(scheduler)
             thread.join(60)
             assert "its Dask worker lost the Dask scheduler at tcp://127.0.0.1:" in heard[0].message
-    assert our_threads() == []
+    no_new_threads()

@@ -12,7 +12,7 @@ import pytest
 from distributed import Client
 from distributed.security import Security
 
-from tests.cluster.conftest import our_threads, start
+from tests.cluster.conftest import no_new_threads, start
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
@@ -45,7 +45,7 @@ def test_steps_over_tls(secure, unix):
             for _ in range(3):
                 got = cluster.run_step("h", feeds_by_task=feeds)
                 assert [float(got[task][0][-1]) for task in cluster.tasks] == [2, 1]
-    assert our_threads() == []
+    no_new_threads()
 
 
 class Calling:

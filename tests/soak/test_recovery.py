@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.cluster.conftest import our_threads
+from tests.cluster.conftest import no_new_threads, our_threads
 from tests.cluster.survival import SERVERS, TASKS, WORKER, Striker, World, train, uninterrupted
 from workbench.core.state import checkpoint
 from workbench.train.replicas import Tower, replicate
@@ -84,7 +84,7 @@ def test_every_run_ends_in_the_same_bits(tmp_path: Path):
             assert found == expected, f"random.Random('{SEED} {number}'): {', '.join(names)}"
             assert len(world.recoveries) == ROUND
             recoveries += world.recoveries
-        assert our_threads() == before
+        no_new_threads(before)
     p50, p90, most = np.percentile(recoveries, [50, 90, 100])
     print(f"\n{len(recoveries)} strikes, 0 violations; strike to next step: median {p50:.2f} s, p90 {p90:.2f} s, "
           f"longest {most:.2f} s")

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tests.cluster.conftest import open_files, our_sockets, our_threads
+from tests.cluster.conftest import no_new_threads, open_files, our_sockets, our_threads
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief import tracker
@@ -150,7 +150,7 @@ def test_too_few_workers(client):
     with pytest.raises(errors.ResourceExhaustedError,
                        match=r"^Cluster: the cluster has 4 workers but ps=2, worker=3 need 5; start more workers"):
         Cluster(client, 2, 3, engine="echo")
-    assert our_threads() == []
+    no_new_threads()
 
 
 def test_unreachable_scheduler():
@@ -169,7 +169,7 @@ def test_arguments_that_cannot_be(options, text):
 def test_unknown_engine(client):
     with pytest.raises(errors.NotFoundError, match="there is no engine 'nope', only echo, graph; call define_engine"):
         Cluster(client, 1, 1, engine="nope")
-    assert our_threads() == []
+    no_new_threads()
 
 
 def test_spans_and_clocks_reach_the_chief(echo):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.chief.test_chief import everywhere
-from tests.cluster.conftest import hosted, our_threads, quiet
+from tests.cluster.conftest import hosted, no_new_threads, our_threads, quiet
 from tests.cluster.wires import SESSION, Told, Wire
 from tests.eventually import eventually
 from tests.interrupts import every_interrupt
@@ -86,7 +86,7 @@ def test_ctrl_c_at_any_moment_of_a_registration_leaves_the_cluster_usable(echo):
 
 
 def test_what_ctrl_c_left_of_close_is_closed_by_the_next(client):
-    before = set(our_threads())
+    before = our_threads()
     made: list[Cluster] = []
 
     def start_and_close() -> None:
@@ -95,7 +95,7 @@ def test_what_ctrl_c_left_of_close_is_closed_by_the_next(client):
     made.append(Cluster(client, 1, 1, engine="echo"))
     for _ in every_interrupt(start_and_close, "cluster/chief/"):
         made[-1].close()
-        assert set(our_threads()) == before
+        no_new_threads(before)
         made.append(Cluster(client, 1, 1, engine="echo"))
     eventually(lambda: hosted(client) == 0)
 

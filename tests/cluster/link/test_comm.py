@@ -11,7 +11,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from tests.cluster.cluster_engines import define
-from tests.cluster.conftest import our_threads
+from tests.cluster.conftest import no_new_threads
 from tests.cluster.wires import SESSION
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -40,7 +40,7 @@ def test_steps_between_workers_of_one_process():
             assert fed[cluster.tasks[1]]["x"][0] == 2
         with pytest.raises(errors.OutOfRangeError, match="it is empty and closed"):
             cluster.run_step("bad")
-    assert our_threads() == []
+    no_new_threads()
 
 
 class Stopped:
