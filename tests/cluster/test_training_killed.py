@@ -51,11 +51,13 @@ def test_a_killed_process_ends_training_in_a_clear_error(victim):
 
 
 def _children(process: psutil.Process) -> list[int]:
-    """Child processes but the one that Python's multiprocessing keeps for all time to come."""
+    """Child processes but those that Python's multiprocessing keeps for all time to come."""
     found = []
     for child in process.children(recursive=True):
         try:
-            if child.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in " ".join(child.cmdline()):
+            command = " ".join(child.cmdline())
+            kept = child.ppid() == process.pid and ("resource_tracker" in command or "forkserver import main" in command)
+            if child.status() != psutil.STATUS_ZOMBIE and not kept:
                 found.append(child.pid)
         except psutil.NoSuchProcess:
             continue
