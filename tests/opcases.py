@@ -470,6 +470,8 @@ case("image_patches", X, call=lambda x: ops.extract_image_patches(x, [1, 2, 4, 1
      value=lambda x: np.stack([x[:, i:i + 2].reshape(len(x), 1, -1) for i in range(4)], 1), label="of whole rows")
 case("image_patches", X, call=lambda x: ops.extract_image_patches(x, [1, 3, 3, 1], [1, 1, 1, 1], [1, 1, 1, 1], "SAME"),
      value=lambda x: direct(x, np.eye(18).reshape(3, 3, 2, 18), (1, 1), ((1, 1), (1, 1))), label="same")
+case("window_extents", ints(5, 7), ints(3, 2), value=lambda x, k: np.array([[3, 1, 1], [7, 0, 1]], np.int32),
+     attrs={"strides": (2, 1), "padding": "SAME", "dilations": (1, 1)})
 case("image_patches_grad", reals(2, 2, 2, 12), ints(2, 5, 4, 2),
      attrs={"ksize": (3, 2), "strides": (2, 1), "dilations": (1, 2), "padding": "VALID"},
      value=lambda dy, s: derivative(_patches, X, dy))

@@ -42,6 +42,20 @@ def test_resizing(method: int):
     assert found.tolist() == ([0.5, 2.5, 4.5, 6.5] if method == image.ResizeMethod.AREA else [0, 2, 4, 6])
 
 
+def test_interpolated_images_are_float32():
+    """As TensorFlow gives them for float64 as well: NumPy's pictures that were divided by 255 meet weights of float32."""
+    picture = np.linspace(0.0, 1.0, 12).reshape(1, 2, 2, 3)
+    for resize in (image.resize_bilinear, image.resize_bicubic, image.resize_area):
+        assert resize(picture, [3, 3]).dtype is wb.float32
+    assert image.resize_images(picture, [3, 3]).dtype is wb.float32 and image.resize_images(picture, [2, 2]).dtype is wb.float64
+    assert image.resize_nearest_neighbor(picture, [3, 3]).dtype is wb.float64
+
+
+def test_one_column_whose_corners_stay_is_copied():
+    column = np.arange(3.0, dtype=np.float32).reshape(1, 3, 1, 1)
+    assert run(image.resize_area(column, [3, 2], align_corners=True))[0, :, :, 0].tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
 def test_corners_may_stay():
     row = np.float32([0, 1, 2]).reshape(1, 1, 3, 1)
     assert run(image.resize_bilinear(row, [1, 5], align_corners=True)).ravel().tolist() == [0, 0.5, 1, 1.5, 2]

@@ -73,7 +73,6 @@ def test_bands_of_the_mel_scale():
 
 @pytest.mark.parametrize(("call", "text"), [
     (lambda: signal.hann_window(8, dtype=tf.int32), "dtype must be a floating point type"),
-    (lambda: signal.frame(tf.placeholder(tf.float32), 3, 1), "the rank of signal is unknown"),
     (lambda: signal.frame(tf.constant(1.0), 3, 1), "the rank of signal is 0"),
     (lambda: signal.frame(SOUND, 3, 0), "frame_length is 3 and frame_step 0"),
     (lambda: signal.frame(SOUND, 0, 1), "frame_length is 0 and frame_step 1"),

@@ -48,22 +48,9 @@ def unrewritten() -> Any:
 
 
 UNKNOWN = ("dims", "rank")
-BLOCKS = "moves blocks along axes of a known rank; set_shape gives it"
-FILTERS = "the filter is taken apart by its channels, which must be known"
-PAIRS = "which axes are multiplied is settled while the graph is built"
-LAST = "works along an axis of a known rank"
 NEEDS_SHAPES = {
     "growing-dims": "a loop's state enters with dimensions that its invariant does not have; TensorFlow 1.x refuses it too",
     "growing-rank": "as growing-dims",
-    **dict.fromkeys(("space_to_depth-rank", "depth_to_space-rank"), BLOCKS),
-    **dict.fromkeys((f"{name}-{mode}" for mode in UNKNOWN for name in (
-        "depthwise_conv2d and depthwise_conv2d_native", "separable_conv2d", "derivatives of depthwise_conv2d by name",
-        "dilation2d of ties", *(f"{kind} {padding} {rate}" for kind in ("dilation2d", "erosion2d")
-                                for padding in ("SAME", "VALID") for rate in ([1, 1, 1, 1], [1, 2, 2, 1])))), FILTERS),
-    "bias_add in front-rank": "its second gradient puts axes behind the bias, as many as the images have",
-    **dict.fromkeys((f"{name}-rank" for name in ("tensordot", "tensordot of all", "outer product")), PAIRS),
-    **dict.fromkeys(("batch_gather-rank", "argsort-rank", "reduce_join-rank"), LAST),
-    **dict.fromkeys(("signal.frame False-rank", "signal.frame True-rank", "signal.overlap_and_add-rank"), LAST),
 }
 """Row and mode -> why we ask for a shape that TensorFlow does not need: the error says so."""
 

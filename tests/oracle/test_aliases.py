@@ -26,6 +26,8 @@ ROWS.each("image.rgb_to_hsv image.hsv_to_rgb", IMAGES, order=0)
 ROWS.each("image.flip_left_right image.flip_up_down image.transpose_image image.rot90", IMAGE, modes=("known", "float32"))
 ROWS.each("image.grayscale_to_rgb", positive(2, 3, 3, 1))
 ROWS.row("image.resize_area", lambda tf, x: tf.image.resize_area(x, [3, 2]), IMAGES, order=0, modes=SINGLE)
+ROWS.row("interpolated float64", lambda tf: [getattr(tf.image, n)(IMAGES.astype(np.float64), [3, 2]) for n in (
+    "resize_area", "resize_bilinear", "resize_bicubic", "resize_nearest_neighbor", "resize_images")], order=0)
 ROWS.row("image.resize", lambda tf, x: [tf.image.resize(x, [7, 3]), tf.image.resize(
     x, [2, 6], method=tf.image.ResizeMethod.NEAREST_NEIGHBOR)], IMAGES, order=1, modes=SINGLE)
 for _name, _limits in {"random_brightness": (1e-7,), "random_hue": (0.0,), "random_contrast": (1.0, 1.0 + 1e-6),

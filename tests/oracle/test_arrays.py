@@ -150,6 +150,7 @@ for _mode in ("CONSTANT", "REFLECT", "SYMMETRIC"):
     ROWS.row(f"pad {_mode} of one side", lambda tf, x, m=_mode: tf.pad(x, [[0, 0], [0, 2], [1, 0]], m.lower()), T, order=1)
 ROWS.row("pad with a value", lambda tf, x: tf.pad(x, [[1, 0], [0, 2]], constant_values=7), A)
 ROWS.row("pad of nothing", lambda tf, x: tf.pad(x, [[1, 0], [0, 2]]), EMPTY)
+ROWS.row("pad of strings", lambda tf: [tf.pad(tf.constant(["a", "b"]), [[1, 2]]), tf.pad([["a"]], [[1, 0], [0, 1]])], order=0)
 ROWS.row("pad of ints", lambda tf, x: tf.pad(x, [[1, 1]]), ints(1, 2), order=0)
 ROWS.row("reverse", lambda tf, x: [tf.reverse(x, a) for a in ([0], [1], [-1], [0, 2], [])], T)
 ROWS.row("diag", lambda tf, x: [tf.diag(x), tf.diag_part(tf.diag(x) * 3.0)], reals(4))

@@ -65,7 +65,8 @@ ROWS.row("derivatives of conv2d by name", lambda tf, x, f, dy: [
     tf.nn.conv2d_backprop_filter(x, [3, 2, 3, 4], dy, [1, 2, 1, 1], "SAME")], X, F, reals(2, 4, 6, 4, seed=3), modes=FIXED)
 ROWS.row("derivatives of depthwise_conv2d by name", lambda tf, x, f, dy: [
     tf.nn.depthwise_conv2d_native_backprop_input([2, 7, 6, 3], f, dy, [1, 2, 2, 1], "SAME"),
-    tf.nn.depthwise_conv2d_native_backprop_filter(x, [3, 2, 3, 4], dy, [1, 2, 2, 1], "SAME")], X, F,
+    tf.nn.depthwise_conv2d_native_backprop_filter(x, [3, 2, 3, 4], dy, [1, 2, 2, 1], "SAME"),
+    tf.nn.depthwise_conv2d_native_backprop_filter(x, tf.shape(f), dy, [1, 2, 2, 1], "SAME")], X, F,
     reals(2, 4, 3, 12, seed=3), modes=FIXED, order=1)
 for _padding, _in in (("SAME", (7, 6)), ("VALID", (3, 4))):
     ROWS.row(f"atrous_conv2d_transpose {_padding}", lambda tf, v, f, p=_padding: tf.nn.atrous_conv2d_transpose(

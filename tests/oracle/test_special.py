@@ -94,6 +94,13 @@ for _ord in ("euclidean", "fro", 1, np.inf):
 for _ord in ("euclidean", 1, 2, 3, np.inf):
     ROWS.row(f"norm of vectors {_ord}", lambda tf, x, o=_ord: [tf.norm(x, o), tf.norm(x, o, -1)], TALL, order=1)
 
+C = reals(4, 2) + 1j * reals(4, 2, seed=1)
+ROWS.row("matrices of complex", lambda tf, a, b: [tf.norm(tf.complex(a, b), axis=0), tf.norm(tf.complex(a, b)), tf.norm(
+    tf.complex(a, b), ord=1, axis=1)], A, B, order=0)
+ROWS.row("matrix_solve_ls of complex", lambda tf: [tf.matrix_solve_ls(m, r) for m, r in ((C, C[:, :1]), (C.T, C[:2]))], order=0)
+GRAM = C.conj().T @ C
+ROWS.row("self-adjoint complex", lambda tf: [tf.self_adjoint_eigvals(GRAM), tf.linalg.logdet(GRAM)], order=0)
+
 # complex numbers
 ROWS.row("complex", lambda tf, a, b: [tf.real(tf.complex(a, b)), tf.imag(tf.complex(a, b)), tf.abs(tf.complex(a, b)),
                                       tf.angle(tf.complex(a, b)), tf.complex(a, b), tf.conj(tf.complex(a, b))], A, B, order=1)

@@ -122,6 +122,8 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
     x, second = convert(x), data_format == "NCHW"
     with get_default_graph().name_scope("FusedBatchNorm"):
         rows = ops.transpose(x, [0, 2, 3, 1]) if second else x
+        if rows.shape.rank is None or rows.shape.as_list()[-1] is None:
+            rows = ops.ensure_shape(rows, [None, None, None, convert(scale).shape.num_elements()])
         if is_training:
             mean, variance = ops.moments(rows, [0, 1, 2])
             count = ops.cast(ops.reduce_prod(ops.shape(rows)[:3]), variance.dtype)
@@ -129,6 +131,7 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
         else:
             mean, variance = given = ops.stop_gradient(convert(mean)), ops.stop_gradient(convert(variance))
         y = ops.batch_normalization(rows, mean, variance, offset, scale, max(epsilon, 1.001e-5))
+        y.set_shape(rows.shape)
     return (ops.transpose(y, [0, 3, 1, 2], name=name) if second else ops.identity(y, name=name)), *given
 
 

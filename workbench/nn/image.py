@@ -86,28 +86,36 @@ def resize_images(images: Any, size: Any, method: Any = ResizeMethod.BILINEAR, a
     if known is not None and x.shape.as_list()[-3:-1] == known.tolist():
         return x
     batch = x if x.shape.rank == 4 else ops.expand_dims(x, 0)
-    made = ops.resize(batch, wanted, method=_METHODS[method], align_corners=align_corners)
+    made = _interpolated(batch, wanted, _METHODS[method], align_corners)
     return made if x.shape.rank == 4 else ops.squeeze(made, axis=[0])
+
+
+def _interpolated(images: Any, size: Any, method: str, align_corners: bool, name: str | None = None) -> Tensor:
+    """float32, of images of any numbers, but the own dtype of the nearest pixels."""
+    x = convert(images)
+    if x.dtype == as_dtype("float64") and method != "nearest":
+        return ops.cast(ops.resize(x, convert(size, "int32"), method=method, align_corners=align_corners), "float32", name=name)
+    return ops.resize(x, convert(size, "int32"), method=method, align_corners=align_corners, name=name)
 
 
 def resize_bilinear(images: Any, size: Any, align_corners: bool = False, name: str | None = None) -> Tensor:
     """Images [n, height, width, channels] at `size` by linear interpolation: float32."""
-    return ops.resize(images, convert(size, "int32"), method="bilinear", align_corners=align_corners, name=name)
+    return _interpolated(images, size, "bilinear", align_corners, name)
 
 
 def resize_nearest_neighbor(images: Any, size: Any, align_corners: bool = False, name: str | None = None) -> Tensor:
     """Images [n, height, width, channels] at `size`, each pixel the nearest one: the own dtype."""
-    return ops.resize(images, convert(size, "int32"), method="nearest", align_corners=align_corners, name=name)
+    return _interpolated(images, size, "nearest", align_corners, name)
 
 
 def resize_bicubic(images: Any, size: Any, align_corners: bool = False, name: str | None = None) -> Tensor:
     """Images [n, height, width, channels] at `size` by cubic interpolation: float32."""
-    return ops.resize(images, convert(size, "int32"), method="bicubic", align_corners=align_corners, name=name)
+    return _interpolated(images, size, "bicubic", align_corners, name)
 
 
 def resize_area(images: Any, size: Any, align_corners: bool = False, name: str | None = None) -> Tensor:
     """Images [n, height, width, channels] at `size`, each pixel the mean of what it covers: float32."""
-    return ops.resize(images, convert(size, "int32"), method="area", align_corners=align_corners, name=name)
+    return _interpolated(images, size, "area", align_corners, name)
 
 
 # crops and pads

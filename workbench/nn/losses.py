@@ -113,10 +113,6 @@ def mean_pairwise_squared_error(labels: Any, predictions: Any, weights: Any = 1.
     that do not fit."""
     labels, predictions = _pair(labels, predictions, "mean_pairwise_squared_error")
     with root_graph().name_scope(scope or "mean_pairwise_squared_error"):
-        rank = predictions.shape.rank
-        if rank is None:
-            raise errors.ShapeError(f"mean_pairwise_squared_error: predictions {predictions.name} have unknown rank; "
-                                    "set_shape it")
         differences = ops.reshape(predictions - labels, ops.stack([ops.shape(predictions)[0], -1]))
         examples = ops.reduce_sum(ops.ones_like(differences), axis=1, keepdims=True)
         squares = ops.reduce_sum(ops.square(differences), axis=1, keepdims=True)
@@ -126,7 +122,8 @@ def mean_pairwise_squared_error(labels: Any, predictions: Any, weights: Any = 1.
         each = 2.0 * (examples * squares - ops.square(sums)) / ops.select(alone, ops.ones_like(pairs), pairs)
         each = ops.select(alone, ops.zeros_like(each), each)
         weights = checked_weights(weights, predictions, "mean_pairwise_squared_error")
-        return add_loss(ops.reduce_sum(ops.reshape(each, [-1] + [1] * (rank - 1)) * weights), loss_collection)
+        sizes = ops.concat([[-1], ops.ones_like(ops.shape(predictions)[1:])], 0)
+        return add_loss(ops.reduce_sum(ops.reshape(each, sizes) * weights), loss_collection)
 
 
 def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0, scope: str | None = None,

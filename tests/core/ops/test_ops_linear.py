@@ -7,6 +7,7 @@ import pytest
 import workbench as wb
 from tests.evaluate import evaluate
 from workbench import errors
+from workbench.core.graph.build import ops
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -54,3 +55,26 @@ def test_empty_and_special_values():
     assert evaluate([wb.eye(0)])[0].shape == (0, 0)
     assert evaluate([wb.einsum("ij->j", np.zeros((0, 2)))])[0].tolist() == [0, 0]
     assert np.isnan(evaluate([wb.cross([np.nan, 1.0, 0.0], [1.0, 1.0, 1.0])])[0]).tolist() == [False, True, True]
+
+
+def test_complex_matrices():
+    """Least squares by adjoints, not transposes; norms and eigenvalues have the dtype of the matrix, as in TensorFlow."""
+    rng = np.random.default_rng(0)
+    tall, broad, rhs = (rng.standard_normal(s) + 1j * rng.standard_normal(s) for s in ((4, 2), (2, 4), (4, 3)))
+    gram = tall.conj().T @ tall
+    for matrix, right in ((tall, rhs), (broad, rhs[:2])):
+        for fast in (True, False):
+            found, = evaluate([wb.matrix_solve_ls(matrix, right, fast=fast)])
+            np.testing.assert_allclose(found, np.linalg.pinv(matrix) @ right, atol=1e-12)
+    regular, = evaluate([wb.matrix_solve_ls(tall, rhs, 0.5)])
+    np.testing.assert_allclose(regular, np.linalg.solve(gram + 0.5 * np.eye(2), tall.conj().T @ rhs), atol=1e-12)
+    norm, values, log = evaluate([wb.norm(tall, axis=0), wb.self_adjoint_eigvals(gram), ops.logdet(gram)])
+    assert norm.dtype == values.dtype == np.complex128 and log.dtype == np.float64
+    np.testing.assert_allclose(norm, np.linalg.norm(tall, axis=0))
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(gram))
+    np.testing.assert_allclose(log, np.linalg.slogdet(gram)[1])
+
+
+def test_strings_are_padded_with_empty_ones():
+    assert evaluate([wb.pad(["a", "b"], [[1, 2]])])[0].tolist() == [b"", b"a", b"b", b"", b""]
+    assert evaluate([wb.pad(["a"], [[1, 0]], constant_values="x")])[0].tolist() == [b"x", b"a"]

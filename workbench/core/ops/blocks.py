@@ -124,10 +124,7 @@ def _vector(dims):
 
 def _of_rank_4(images):
     x = convert(images)
-    if x.shape.rank is None:
-        x = ops.identity(x)
-        x.set_shape([None] * 4)
-    return x
+    return ops.ensure_shape(x, [None] * 4) if x.shape.rank is None else x
 
 
 @composed
@@ -156,7 +153,7 @@ def required_space_to_batch_paddings(input_shape, block_shape, base_paddings=Non
 # depth
 
 def _images(where, input, block_size, data_format):
-    x = convert(input)
+    x = _of_rank_4(input)
     if data_format not in ("NHWC", "NCHW"):
         raise errors.InvalidArgumentError(f"{where}: data_format is {data_format!r}; use 'NHWC' or 'NCHW'")
     if not isinstance(block_size, (int, np.integer)) or block_size < 2:

@@ -7,6 +7,7 @@ from workbench import errors
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.opdef import composed
 from workbench.core.graph.shape import Shape
+from workbench.core.ops.conv_late import patches_at, patches_at_grad
 from workbench.core.ops.conv_windows import options_of
 
 
@@ -51,18 +52,34 @@ def _inside(where, given, dy, data_format):
     return None if given is None else ops.transpose(given, [0, 2, 3, 1]), ops.transpose(dy, [0, 2, 3, 1])
 
 
+def _in_front(found, data_format, name):
+    """Images as they were asked for."""
+    return ops.transpose(found, [0, 3, 1, 2], name=name) if data_format == "NCHW" else ops.identity(found, name=name)
+
+
 def _options(where, strides, padding, data_format):
     options = options_of(where, strides, padding, data_format)
     del options["data_format"]
     return options
 
 
-def _known_filter(where, shape):
-    Shape([None] * 4).merge(shape, f"{where}: the filter [height, width, channels, multiplier]")
-    if not shape.known:
-        raise errors.InvalidArgumentError(f"{where}: the shape {shape} of the filter is known only at run time but the graph "
-                                          "needs it now; use set_shape")
-    return shape.static
+def _filter_shape(where, shape):
+    return Shape([None] * 4).merge(shape, f"{where}: the filter [height, width, channels, multiplier]")
+
+
+def _image_gradient_late(sizes, kernel, dy, options):
+    """With a filter whose sizes only the step knows, as the next."""
+    height, width, channels, times = ops.unstack(ops.shape(kernel), 4)
+    filters = ops.reshape(kernel, ops.stack([height * width, channels, times]))
+    parts = ops.einsum("nhwcm,kcm->nhwkc", _parts(dy, channels, times), filters)
+    return patches_at_grad(parts, ops.cast(sizes, "int32"), (height, width), **options)
+
+
+def _filter_gradient_late(x, sizes, dy, options, name):
+    height, width, channels, times = ops.unstack(sizes, 4)
+    patches, inside = patches_at(x, (height, width), **options)
+    parts = ops.select(ops.expand_dims(inside, -1), patches, ops.zeros_like(patches))
+    return ops.reshape(ops.einsum("nhwkc,nhwcm->kcm", parts, _parts(dy, channels, times)), sizes, name=name)
 
 
 def _parts(tensor, *last):
@@ -75,12 +92,16 @@ def depthwise_filter_gradient(input, filter_sizes, out_backprop, strides, paddin
     """The derivative of depthwise_conv2d_native by its filter, of shape `filter_sizes` [height, width, channels,
     multiplier]."""
     where = "depthwise_conv2d_native_backprop_filter"
-    shape = _known_filter(where, constant_shape(convert(filter_sizes)))
+    wanted = convert(filter_sizes)
+    shape = _filter_shape(where, constant_shape(wanted))
     x, dy = _inside(where, convert(input), out_backprop, data_format)
-    height, width, channels, times = shape
-    patches = ops.image_patches(x, ksize=(height, width), **_options(where, strides, padding, data_format))
+    options = _options(where, strides, padding, data_format)
+    if not shape.known:
+        return _filter_gradient_late(x, ops.cast(wanted, "int32"), dy, options, name)
+    height, width, channels, times = shape.static
+    patches = ops.image_patches(x, ksize=(height, width), **options)
     found = ops.einsum("nhwkc,nhwcm->kcm", _parts(patches, height * width, channels), _parts(dy, channels, times))
-    return ops.reshape(found, list(shape), name=name)
+    return ops.reshape(found, list(shape.static), name=name)
 
 
 @composed
@@ -88,14 +109,15 @@ def depthwise_image_gradient(input_sizes, filter, out_backprop, strides, padding
     """The derivative of depthwise_conv2d_native by its images, of shape `input_sizes`."""
     where = "depthwise_conv2d_native_backprop_input"
     kernel, sizes = convert(filter), convert(input_sizes)
-    height, width, channels, times = _known_filter(where, kernel.shape)
+    shape = _filter_shape(where, kernel.shape)
     _, dy = _inside(where, None, out_backprop, data_format)
     if data_format == "NCHW":
         sizes = ops.gather(sizes, [0, 2, 3, 1])
+    options = _options(where, strides, padding, data_format)
+    if not shape.known:
+        return _in_front(_image_gradient_late(sizes, kernel, dy, options), data_format, name)
+    height, width, channels, times = shape.static
     parts = ops.einsum("nhwcm,kcm->nhwkc", _parts(dy, channels, times), ops.reshape(kernel, [height * width, channels, times]))
     flat = _parts(parts, height * width * channels)
     flat.set_shape(Shape([None, None, None, height * width * channels]))
-    options = {"ksize": (height, width), **_options(where, strides, padding, data_format)}
-    if data_format == "NHWC":
-        return ops.image_patches_grad(flat, sizes, **options, name=name)
-    return ops.transpose(ops.image_patches_grad(flat, sizes, **options), [0, 3, 1, 2], name=name)
+    return _in_front(ops.image_patches_grad(flat, sizes, ksize=(height, width), **options), data_format, name)

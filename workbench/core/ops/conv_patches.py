@@ -10,6 +10,7 @@ from workbench.core.graph.arrays import lengths
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
+from workbench.core.ops.conv_late import patches_at
 from workbench.core.ops.conv_windows import extents_of, options_of, scatter, views, window
 
 
@@ -63,7 +64,9 @@ def _(node, ddx):
     return ops.image_patches(ddx, **node.attrs), None
 
 
-def _known_size(where, x):
+def _images(where, x):
+    if x.shape.rank is None:
+        return ops.ensure_shape(x, [None] * 4)
     if x.shape.rank != 4:
         raise errors.ShapeError(f"{where}: the images have shape {x.shape} but rank 4 is needed; reshape them or use set_shape")
     return x
@@ -79,7 +82,7 @@ def extract_image_patches(images, ksizes, strides, rates, padding, name=None):
     where = "extract_image_patches"
     options = options_of(where, strides, padding, "NHWC", rates)
     del options["data_format"]
-    return ops.image_patches(_known_size(where, convert(images)), ksize=window(where, "ksizes", ksizes, "NHWC"), name=name,
+    return ops.image_patches(_images(where, convert(images)), ksize=window(where, "ksizes", ksizes, "NHWC"), name=name,
                              **options)
 
 
@@ -91,13 +94,12 @@ def _depthwise(where, input, filter, strides, padding, rate, data_format, name):
     if max(options["strides"]) > 1 and max(options["dilations"]) > 1:
         raise errors.InvalidArgumentError(f"{where}: strides are {list(options['strides'])} and rate is "
                                           f"{list(options['dilations'])}; one of them must be 1")
-    x, kernel = _known_size(where, convert(input)), convert(filter)
-    if kernel.shape.rank != 4:
+    x, kernel = _images(where, convert(input)), convert(filter)
+    if kernel.shape.rank not in (None, 4):
         raise errors.ShapeError(f"{where}: filter has shape {kernel.shape} but rank 4 is needed, [height, width, channels, "
                                 "multiplier]; reshape it or use set_shape")
     if not kernel.shape.known:
-        raise errors.InvalidArgumentError(f"{where}: the shape {kernel.shape} of filter is known only at run time but the "
-                                          "graph needs it now; use set_shape")
+        return _depthwise_late(x, kernel, options, name)
     height, width, channels, times = kernel.shape.static
     own = x.shape.sizes[1 if data_format == "NCHW" else 3]
     if own not in (None, channels):
@@ -110,6 +112,18 @@ def _depthwise(where, input, filter, strides, padding, rate, data_format, name):
     nchw = data_format == "NCHW"
     found = ops.reshape(mixed, ops.concat([lead, [channels * times]], 0), name=None if nchw else name)
     found.set_shape([*patches.shape.as_list()[:3], channels * times])
+    return ops.transpose(found, [0, 3, 1, 2], name=name) if nchw else found
+
+
+def _depthwise_late(x, kernel, options, name):
+    """With a filter whose sizes only the step knows."""
+    nchw = options.pop("data_format") == "NCHW"
+    height, width, channels, times = ops.unstack(ops.shape(kernel), 4)
+    patches, inside = patches_at(ops.transpose(x, [0, 2, 3, 1]) if nchw else x, (height, width), **options)
+    parts = ops.select(ops.expand_dims(inside, -1), patches, ops.zeros_like(patches))
+    mixed = ops.einsum("nhwkc,kcm->nhwcm", parts, ops.reshape(kernel, ops.stack([height * width, channels, times])))
+    lead = ops.getitem(ops.shape(mixed), slice(3))
+    found = ops.reshape(mixed, ops.concat([lead, [channels * times]], 0), name=None if nchw else name)
     return ops.transpose(found, [0, 3, 1, 2], name=name) if nchw else found
 
 

@@ -10,6 +10,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
+from workbench.core.ops.conv_late import patches_at
 from workbench.core.ops.conv_windows import extents_of, options_of, views, window
 
 
@@ -59,9 +60,8 @@ def max_pool_with_argmax(input, ksize, strides, padding, Targmax="int64", name=N
 
 
 def _first_largest(x, axis):
-    """The first largest element along an axis of known length; its gradient goes to that one."""
-    count = x.shape.sizes[axis]
-    along = ops.reshape(ops.range(count), [count] + [1] * (x.shape.rank - axis - 1))
+    """The first largest element along an axis; its gradient goes to that one."""
+    along = ops.reshape(ops.range(ops.getitem(ops.shape(x), axis)), [-1] + [1] * (x.shape.rank - axis - 1))
     hit = ops.equal(ops.expand_dims(ops.cast(ops.argmax(x, axis=axis), "int32"), axis), along)
     return ops.reduce_sum(ops.select(hit, x, ops.zeros_like(x)), axis=axis)
 
@@ -73,19 +73,23 @@ def dilation2d(input, filter, strides, rates, padding, name=None):
     """The largest sum of images [n, height, width, c] and filter [rows, columns, c] at each place, channel by channel.
 
     `strides` and `rates` (distances of the filter's elements) are [1, rows, columns, 1]; `padding` "SAME" or "VALID", never the
-    largest. Ties are decided for the first. InvalidArgumentError where the filter's shape is not known.
+    largest. Ties are decided for the first.
     """
     x, kernel = convert(input), convert(filter)
     images = x.shape.merge(Shape([None] * 4), "dilation2d: the input [n, height, width, channels]")
     places = kernel.shape.merge(Shape([None] * 3), "dilation2d: the filter [rows, columns, channels]")
     images[3:].merge(places[2:], "dilation2d: channels of the input and of the filter")
-    if not kernel.shape.known:
-        raise errors.InvalidArgumentError(f"dilation2d: the shape {kernel.shape} of the filter is known only at run time but "
-                                          "the graph needs it now; use set_shape")
-    if 0 in kernel.shape.static[:2]:
+    if 0 in places.as_list()[:2]:
         raise errors.ShapeError(f"dilation2d: the filter has shape {kernel.shape}; it must have rows and columns")
     options = options_of("dilation2d", strides, padding, "NHWC", rates)
     del options["data_format"]
+    low = convert(_lowest(x.dtype.numpy), x.dtype)
+    if not kernel.shape.known:
+        height, width, channels = ops.unstack(ops.shape(kernel), 3)
+        patches, inside = patches_at(ops.ensure_shape(x, images), (height, width), **options)
+        total = patches + ops.reshape(kernel, ops.stack([height * width, channels]))
+        total = ops.select(ops.expand_dims(inside, -1), total, ops.zeros_like(total) + low)
+        return ops.identity(_first_largest(total, 3), name=name)
     height, width, channels = kernel.shape.static
 
     def cut(images):
@@ -95,7 +99,6 @@ def dilation2d(input, filter, strides, rates, padding, name=None):
         return made
     total = cut(x) + ops.reshape(kernel, [height * width, channels])
     if options["padding"] != "VALID":
-        low = convert(_lowest(x.dtype.numpy), x.dtype)
         total = ops.select(cut(ops.ones_like(x)) > 0, total, ops.zeros_like(total) + low)
     return ops.identity(_first_largest(total, 3), name=name)
 

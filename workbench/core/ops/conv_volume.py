@@ -60,11 +60,13 @@ def _scatter(parts, size, kernel, strides, padding, dilations):
 
 def _filtered(inputs, attrs):
     x, f = inputs[0].shape, inputs[1].shape
-    if x.sizes is None or f.sizes is None:
-        return [Shape([None] * 5)]
-    sizes = [(None, 0, 0)] * 3 if None in f.sizes[:3] else _extents(
-        x.sizes[1:4], f.sizes[:3], attrs["strides"], attrs["padding"], attrs["dilations"])
-    return [Shape([x.sizes[0], *[s[0] for s in sizes], f.sizes[4]])]
+    n, *inner, _ = x.sizes or [None] * 5
+    *kernel, _, outputs = f.sizes or [None] * 5
+    if attrs["padding"] == "SAME":
+        kernel = [size or 1 for size in kernel]      # the size of the filter does not count
+    sizes = [(None, 0, 0)] * 3 if None in kernel else _extents(
+        inner, kernel, attrs["strides"], attrs["padding"], attrs["dilations"])
+    return [Shape([n, *[s[0] for s in sizes], outputs])]
 
 
 VOLUME = "T:float -> T"
@@ -313,12 +315,15 @@ def avg_pool3d(input, ksize, strides, padding, data_format="NDHWC", name=None):
 
 # any number of axes
 
-def _spatial(where, x, data_format):
-    """(number of spatial axes, are channels second?)"""
+def _spatial(where, input, told, data_format):
+    """(input of known rank, number of spatial axes, are channels second?); `told` is that number as other arguments tell it."""
+    x = convert(input)
+    if x.shape.rank is None and told in (1, 2, 3):
+        x = ops.ensure_shape(x, [None] * (told + 2))
     if x.shape.rank not in (3, 4, 5):
         raise errors.ShapeError(f"{where}: input has shape {x.shape}; it needs 1 to 3 axes between "
                                 "batch and channels: set_shape it")
-    return x.shape.rank - 2, data_format is not None and data_format.startswith("NC")
+    return x, x.shape.rank - 2, data_format is not None and data_format.startswith("NC")
 
 
 def _numbers(where, name, value, count):
@@ -332,10 +337,9 @@ def _numbers(where, name, value, count):
     return found
 
 
-def _over_volumes(where, function, input, data_format, name, *numbers):
+def _over_volumes(where, function, input, told, data_format, name, *numbers):
     """`function` of volumes, for input of 1 to 3 spatial axes: the axes that lack have length 1."""
-    x = convert(input)
-    count, second = _spatial(where, x, data_format)
+    x, count, second = _spatial(where, input, told, data_format)
     lists = [[1] * (3 - count) + _numbers(where, what, value, count) for what, value in numbers]
     for step, dilation in zip(*lists[-2:]):
         if step > 1 and dilation > 1:
@@ -354,8 +358,8 @@ def convolution(input, filter, padding, strides=None, dilation_rate=None, name=N
     `strides` and `dilation_rate` have a number for each axis, and one of them is 1; data_format "NC…" puts channels second.
     """
     f = convert(filter)
-    x = convert(input)
-    count, second = _spatial("convolution", x, data_format)
+    told = None if f.shape.rank is None else f.shape.rank - 2
+    x, count, second = _spatial("convolution", input, told, data_format)
     if count == 2 and not second:
         step, dilation = (_numbers("convolution", n, v, 2) for n, v in (("strides", strides), ("dilation_rate", dilation_rate)))
         if max(step) > 1 and max(dilation) > 1:
@@ -365,7 +369,8 @@ def convolution(input, filter, padding, strides=None, dilation_rate=None, name=N
     def function(volumes, step, dilation):
         whole = ops.expand_dims(f, tuple(range(3 - count))) if count < 3 else f
         return ops.convolve_volumes(volumes, whole, strides=step, padding=padding.upper(), dilations=dilation)
-    return _over_volumes("convolution", function, x, data_format, name, ("strides", strides), ("dilation_rate", dilation_rate))
+    return _over_volumes("convolution", function, x, count, data_format, name, ("strides", strides),
+                         ("dilation_rate", dilation_rate))
 
 
 @composed
@@ -377,5 +382,6 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None, strides
 
     def function(volumes, size, step, dilation):
         return getattr(ops, kinds[pooling_type])(volumes, ksize=size, strides=step, padding=padding.upper(), dilations=dilation)
-    return _over_volumes("pool", function, input, data_format, name, ("window_shape", window_shape), ("strides", strides),
-                         ("dilation_rate", dilation_rate))
+    told = max(np.size(one) for one in (window_shape, dilation_rate, strides))      # one number counts for any axes
+    return _over_volumes("pool", function, input, told if told > 1 else None, data_format, name, ("window_shape", window_shape),
+                         ("strides", strides), ("dilation_rate", dilation_rate))

@@ -169,7 +169,7 @@ def sort(values, axis=-1, direction="ASCENDING", name=None):
     """The elements sorted along `axis`."""
     x = convert(values)
     if x.shape.rank is None:
-        raise errors.ShapeError("sort: the rank of values is unknown; use set_shape")
+        return ops.along(lambda block: ops.sort(block, 1, direction))(x, axis, name)
     along = place(axis, x.shape.rank, "sort")
     order = [i for i in range(x.shape.rank) if i != along] + [along]
     moved = ops.transpose(x, order)
@@ -184,18 +184,20 @@ def batch_gather(params, indices, name=None):
     `params` may have axes after those of `indices`, which come along.
     """
     x, at = convert(params), ops.cast(convert(indices), "int32")
-    if not at.shape.rank or x.shape.rank is None:
-        raise errors.ShapeError(f"batch_gather: params have shape {x.shape} and indices {at.shape}; their ranks must be known, "
-                                "that of indices 1 or more: use set_shape")
+    if not at.shape.rank:
+        raise errors.ShapeError(f"batch_gather: indices have shape {at.shape}; their rank must be known and 1 or more: use "
+                                "set_shape")
     shape, lead = ops.shape_vector(x), at.shape.rank - 1
     rows = ops.reduce_prod(ops.getitem(ops.shape(at), slice(0, lead)))
     size = ops.getitem(ops.shape(x), lead)
     starts = ops.reshape(ops.multiply(ops.range(rows), size),
                          ops.concat([ops.getitem(ops.shape(at), slice(0, lead)), [1]], 0))
-    flat = ops.reshape(x, ops.concat([[-1], ops.cast(ops.getitem(shape, slice(lead + 1, None)), "int32")], 0))
+    flat = ops.reshape(x, ops.concat([[rows * size], ops.cast(ops.getitem(shape, slice(lead + 1, None)), "int32")], 0))
     inside = ops.checked_indices(at, size)
     made = ops.gather(flat, ops.add(inside, starts), name=name)
-    made.set_shape(at.shape + x.shape[lead + 1:])
+    if x.shape.rank is not None:
+        before = at.shape[:lead].merge(x.shape[:lead], "batch_gather: the axes before the last of indices")
+        made.set_shape(before + at.shape[lead:] + x.shape[lead + 1:])
     return made
 
 

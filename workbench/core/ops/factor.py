@@ -187,7 +187,8 @@ def _(node, de, dv):
 @front("self_adjoint_eig")
 def _(self_adjoint_eig, tensor, name=None):
     """(e, v) of each self-adjoint matrix [..., n, n]: eigenvalues [..., n] ascending, eigenvectors in the columns of v."""
-    return tuple(self_adjoint_eig(tensor, name=name))
+    e, v = self_adjoint_eig(tensor, name=name)
+    return ops.cast(e, v.dtype), v
 
 
 @composed
@@ -214,7 +215,7 @@ def _(node, dsign, dlog):
 @composed
 def logdet(matrix, name=None):
     """log det of each self-adjoint positive definite matrix [..., n, n]."""
-    diagonal = ops.matrix_diag_part(ops.cholesky(matrix))
+    diagonal = ops.real(ops.matrix_diag_part(ops.cholesky(matrix)))
     return ops.multiply(ops.reduce_sum(ops.log(diagonal), -1), 2, name=name)
 
 
@@ -245,7 +246,7 @@ def cholesky_solve(chol, rhs, name=None):
     return ops.matrix_triangular_solve(chol, ops.matrix_triangular_solve(chol, rhs, True), True, True, name=name)
 
 
-@op("matrix[...,m,n] rhs[...,m,k] -> [...,n,k]", types="T:float -> T", differentiable=False)
+@op("matrix[...,m,n] rhs[...,m,k] -> [...,n,k]", types=FIELD, differentiable=False)
 def smallest_least_squares(matrix, rhs):
     """The smallest of the x that minimise |matrix · x - rhs|, by singular values; for matrices of any rank."""
     exact = wide(matrix.dtype)
@@ -264,6 +265,7 @@ def matrix_solve_ls(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
     is then not used, and there is no gradient.
     """
     a, b = convert(matrix), convert(rhs)
+    turned = ops.conj(a)
     if not fast:
         return ops.smallest_least_squares(a, b, name=name)
 
@@ -274,10 +276,10 @@ def matrix_solve_ls(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
         return ops.add(gram, ops.multiply(ops.eye(size, dtype=a.dtype), ops.cast(l2_regularizer, a.dtype)))
 
     def tall():
-        return ops.cholesky_solve(ops.cholesky(regular(ops.matmul(a, a, True))), ops.matmul(a, b, True))
+        return ops.cholesky_solve(ops.cholesky(regular(ops.matmul(turned, a, True))), ops.matmul(turned, b, True))
 
     def broad():
-        return ops.matmul(a, ops.cholesky_solve(ops.cholesky(regular(ops.matmul(a, a, False, True))), b), True)
+        return ops.matmul(turned, ops.cholesky_solve(ops.cholesky(regular(ops.matmul(a, turned, False, True))), b), True)
     sides = _sides([a])
     if sides is not None and sides[3] is not None:
         return ops.identity(tall() if sides[1] >= sides[2] else broad(), name=name)

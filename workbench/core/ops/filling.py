@@ -233,7 +233,8 @@ def pad(x, paddings, *, mode="CONSTANT", constant_values=0):
     if (paddings < 0).any():
         raise errors.InvalidArgumentError(f"pad: paddings are {paddings.tolist()}; Paddings must be non-negative")
     if mode == "CONSTANT":
-        return np.pad(x, paddings, "constant", constant_values=constant_values)
+        text = constant_values.encode() if isinstance(constant_values, str) else constant_values or b""
+        return np.pad(x, paddings, "constant", constant_values=text if x.dtype.kind == "O" else constant_values)
     most = np.asarray(x.shape, np.int64)[:, None] - (mode == "REFLECT")
     if (paddings > most).any():
         raise errors.ShapeError(f"pad: paddings {paddings.tolist()} mirror more than x of shape {list(x.shape)} has; in mode "

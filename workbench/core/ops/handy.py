@@ -52,7 +52,12 @@ def broadcast_dims(x, y):
 @composed
 def broadcast_dynamic_shape(shape_x, shape_y):
     """The shape to which two shapes (int vectors) broadcast, at run time."""
-    return ops.broadcast_dims(convert(shape_x), convert(shape_y))
+    x, y = convert(shape_x), convert(shape_y)
+    made = ops.broadcast_dims(x, y)
+    lengths = [shape.static[0] for shape in (x.shape, y.shape) if shape.known and shape.rank]
+    if len(lengths) == 2:
+        made.set_shape([max(lengths)])
+    return made
 
 
 @composed

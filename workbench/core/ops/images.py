@@ -50,6 +50,8 @@ def _far(x):
 def _area(size, wanted, align):
     """The mean of the rows that an output row covers, the outer ones counted by their covered part."""
     scale = float(_scale(size, wanted, align))
+    if not scale:      # the corner pixels of one are the same
+        return np.zeros((wanted, 1), int), np.ones((wanted, 1))
     begin = np.arange(wanted) * scale
     first = np.floor(begin).astype(int)
     taps = int(np.ceil(scale)) + 1

@@ -28,8 +28,9 @@ def _known(tensor):
 
 def _sliced(inputs, attrs):
     dims, begin, size = inputs[0].shape.sizes, _known(inputs[1]), _known(inputs[2])
-    if dims is None or begin is None or size is None:
+    if begin is None or size is None:
         return [Shape(None if dims is None else [None] * len(dims))]
+    dims = [None] * len(begin) if dims is None else dims
     if not len(dims) == len(begin) == len(size):
         raise errors.ShapeError(f"slice: x has rank {len(dims)} (shape {inputs[0].shape}) but begin has {len(begin)} "
                                 f"elements and size {len(size)}; give one of each for each axis")

@@ -117,8 +117,10 @@ def _(node, dy):
 
 
 def _replaced(inputs, attrs):
-    _diagonal(inputs[0].shape).merge(inputs[1].shape, "matrix_set_diag: the diagonals of input and diagonal")
-    return [inputs[0].shape]
+    diagonal = _diagonal(inputs[0].shape).merge(inputs[1].shape, "matrix_set_diag: the diagonals of input and diagonal")
+    if diagonal.sizes is None:
+        return [inputs[0].shape]
+    return [inputs[0].shape.merge(Shape([*diagonal.sizes[:-1], None, None]), "matrix_set_diag: input and diagonal")]
 
 
 @op("input[...,m,n] diagonal[...,d] -> ?", shape=_replaced)

@@ -149,12 +149,11 @@ def _(node, dy):
 def tensordot(a, b, axes, name=None):
     """Sums of products over the last `axes` axes of a and the first of b, or over axes=(axes of a, axes of b).
 
-    The result has the other axes of a, then those of b. Raises ShapeError where a rank is unknown or dimensions
-    differ.
+    The result has the other axes of a, then those of b. Raises ShapeError where dimensions differ.
     """
     a, b = convert(a), convert(b)
     if None in (a.shape.rank, b.shape.rank):
-        raise errors.ShapeError("tensordot: the rank of an argument is unknown; use set_shape")
+        return _tensordot_late(a, b, axes, name)
     over_a, over_b = _contracted(axes, a.shape.rank, b.shape.rank)
     free_a = [i for i in range(a.shape.rank) if i not in over_a]
     free_b = [i for i in range(b.shape.rank) if i not in over_b]
@@ -162,6 +161,22 @@ def tensordot(a, b, axes, name=None):
     right = _flattened(b, over_b + free_b, len(over_b))
     dims = [_dims(a, free_a), _dims(b, free_b)]
     return ops.reshape(ops.matmul(left, right), ops.concat(dims, 0), name=name)
+
+
+def _tensordot_late(a, b, axes, name):
+    """tensordot where the step alone knows how many axes there are."""
+    rank_a, rank_b = ops.rank(a), ops.rank(b)
+    if isinstance(axes, int):
+        over_a, over_b = ops.range(rank_a - axes, rank_a), ops.range(axes)
+    else:
+        over_a = ops.floormod(convert(np.atleast_1d(axes[0]), "int32"), rank_a)
+        over_b = ops.floormod(convert(np.atleast_1d(axes[1]), "int32"), rank_b)
+    free_a, free_b = ops.setdiff1d(ops.range(rank_a), over_a)[0], ops.setdiff1d(ops.range(rank_b), over_b)[0]
+    left, right = ops.transpose(a, ops.concat([free_a, over_a], 0)), ops.transpose(b, ops.concat([over_b, free_b], 0))
+    rows, columns = ops.gather(ops.shape(a), free_a), ops.gather(ops.shape(b), free_b)
+    left = ops.reshape(left, ops.stack([ops.reduce_prod(rows), ops.reduce_prod(ops.gather(ops.shape(a), over_a))]))
+    right = ops.reshape(right, ops.stack([ops.reduce_prod(ops.gather(ops.shape(b), over_b)), ops.reduce_prod(columns)]))
+    return ops.reshape(ops.matmul(left, right), ops.concat([rows, columns], 0), name=name)
 
 
 def _contracted(axes, rank_a, rank_b):
@@ -212,7 +227,8 @@ def norm(tensor, ord="euclidean", axis=None, keepdims=False, name=None, keep_dim
 
     Of vectors "euclidean", np.inf, or a positive number p for (Σ |x|ᵖ)^(1/p); of matrices "fro" or "euclidean" for the root
     of the sum of squares, 1 and np.inf for the largest sum of a column and of a row, 2 for the largest singular value.
-    `keepdims` (or `keep_dims`) keeps the axes with size 1. InvalidArgumentError for another `ord` or three axes.
+    `keepdims` (or `keep_dims`) keeps the axes with size 1. The euclidean norm of complex numbers is a complex number.
+    InvalidArgumentError for another `ord` or three axes.
     """
     keep, x = bool(keepdims or keep_dims), convert(tensor)
     pair = isinstance(axis, (list, tuple)) and len(axis) == 2
@@ -232,7 +248,9 @@ def norm(tensor, ord="euclidean", axis=None, keepdims=False, name=None, keep_dim
         return ops.reduce_max(size, axis, keep, name=name)
     if ord not in ("euclidean", "fro", 2):
         return ops.pow(ops.reduce_sum(ops.pow(size, ord), axis, keep), 1 / ord, name=name)
-    return ops.sqrt(ops.reduce_sum(ops.square(size if x.dtype.is_complex else x), axis, keep), name=name)
+    if x.dtype.is_complex:
+        return ops.cast(ops.sqrt(ops.reduce_sum(ops.square(size), axis, keep)), x.dtype, name=name)
+    return ops.sqrt(ops.reduce_sum(ops.square(x), axis, keep), name=name)
 
 
 def _matrix_norm(x, ord, axis, keep, name):

@@ -131,12 +131,11 @@ def bias_add_grad(dy, *, data_format="NHWC"):
 
 @bias_add_grad.gradient
 def _(node, ddb):
-    dy = node.inputs[0]
-    if node.attrs["data_format"] == "NCHW" and dy.shape.rank is None:
-        raise errors.ShapeError("bias_add: its second gradient needs the rank of dy but it is unknown; use set_shape")
-    if node.attrs["data_format"] == "NCHW" and dy.shape.rank > 2:
-        ddb = ops.expand_dims(ddb, tuple(range(1, dy.shape.rank - 1)))
-    return ops.broadcast_to(ddb, ops.shape_vector(dy))
+    dims = ops.shape_vector(node.inputs[0])
+    if node.attrs["data_format"] == "NCHW":
+        behind = ops.ones_like(ops.getitem(dims, slice(2, None)))
+        ddb = ops.reshape(ddb, ops.concat([ops.getitem(dims, slice(1, 2)), behind], 0))
+    return ops.broadcast_to(ddb, dims)
 
 
 @composed

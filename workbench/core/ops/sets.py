@@ -7,7 +7,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import add_rows, reduced
-from workbench.core.graph.build import constant_shape, convert, front, ops, returns_list
+from workbench.core.graph.build import constant_shape, constant_value, convert, front, ops, returns_list
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
@@ -102,7 +102,7 @@ def boolean_mask(tensor, mask, axis=None, name=None):
 
 
 @op("x[n] -> [_] [n]", types="any -> int32 int32", name="unique_positions", differentiable=False,
-    shape=lambda inputs, attrs: [Shape([None]), inputs[0].shape])
+    shape=lambda inputs, attrs: [Shape([None]), inputs[0].shape.merge(Shape([None]), "unique: x")])
 def unique_positions_(x):
     """Positions of first occurrences in order, and for each element the number of its first occurrence."""
     _, first, inverse = np.unique(x, return_index=True, return_inverse=True, equal_nan=False)
@@ -138,14 +138,18 @@ def unique(x, out_idx="int32", name=None):
     x[i] = y[idx[i]]."""
     x = convert(x)
     first, position = ops.unique_positions(x, name=name)
-    return Unique(ops.gather(x, first), ops.cast(position, out_idx))
+    y = ops.gather(x, first)
+    y.set_shape([None])
+    return Unique(y, ops.cast(position, out_idx))
 
 
 @composed
 def unique_with_counts(x, out_idx="int32", name=None):
     """(y, idx, count) of a vector x [n]: as unique, and how often each element of y occurs, of dtype `out_idx`."""
     y, idx = unique(x, out_idx, name)
-    return UniqueWithCounts(y, idx, ops.unsorted_segment_sum(ops.ones_like(idx), idx, ops.size(y)))
+    counts = ops.unsorted_segment_sum(ops.ones_like(idx), idx, ops.size(y))
+    counts.set_shape([None])
+    return UniqueWithCounts(y, idx, counts)
 
 
 @op("x[n] y[m] -> [_] [_]", types="T T -> T @dtype", shape=lambda inputs, attrs: [Shape([None])] * 2,
@@ -210,7 +214,12 @@ def _stitched(inputs, attrs):
             places, rest = Shape(data.shape.sizes[:indices.shape.rank]), Shape(data.shape.sizes[indices.shape.rank:])
             places.merge(indices.shape, f"dynamic_stitch: data[{m}] and indices[{m}]")
             row = rest.merge(row, f"dynamic_stitch: rows of data[{m}] and of those before")
-    return [row if row.sizes is None else Shape([None, *row.sizes])]
+    return [row if row.sizes is None else Shape([_count([constant_value(t) for t in inputs[:half]]), *row.sizes])]
+
+
+def _count(indices):
+    """How many rows are stitched, where all indices are known."""
+    return None if any(one is None for one in indices) else max((int(one.max()) + 1 for one in indices if one.size), default=0)
 
 
 @op("*values? -> ?", types="any -> @dtype", name="dynamic_stitch", shape=_stitched)

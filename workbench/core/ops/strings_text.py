@@ -81,9 +81,9 @@ def reduce_join(inputs, axis=None, keep_dims=False, separator="", name=None, red
     `separator`."""
     x, axis = convert(inputs, "string"), reduction_indices if axis is None else axis
     if axis is None:
-        if x.shape.rank is None:
-            raise errors.ShapeError("reduce_join: axis is missing and the rank of inputs unknown; use set_shape")
-        axes = list(range(x.shape.rank))[::-1]
+        axis = ops.range(ops.rank(x) - 1, -1, -1) if x.shape.rank is None else list(range(x.shape.rank))[::-1]
+    if isinstance(axis, list) and not axis:
+        axes = []
     else:
         known = constant_value(convert(axis, None if hasattr(axis, "dtype") else "int32"))
         if known is None:

@@ -26,12 +26,11 @@ def _number(where: str, value: Any) -> int:
     return int(known)
 
 
-def _ranked(where: str, signal: Any) -> tuple[Tensor, int]:
+def _with_axes(where: str, signal: Any, count: int) -> Tensor:
     x = convert(signal)
-    if not x.shape.rank:
-        raise errors.ShapeError(f"{where}: the rank of signal is {'unknown' if x.shape.rank is None else 0} but it needs an "
-                                "axis of samples; set_shape it, or reshape it")
-    return x, x.shape.rank
+    if x.shape.rank is not None and x.shape.rank < count:
+        raise errors.ShapeError(f"{where}: the rank of signal is {x.shape.rank} but it needs {count} or more axes; reshape it")
+    return x
 
 
 # windows
@@ -68,7 +67,13 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False
     if length < 1 or step < 1:
         raise errors.InvalidArgumentError(f"frame: frame_length is {length} and frame_step {step}; use numbers from 1")
     with get_default_graph().name_scope(name or "frame"):
-        x, rank = _ranked("frame", signal)
+        x = _with_axes("frame", signal, 1)
+        rank = x.shape.rank
+        if rank is None:
+            rows, before, after = ops.block(x, axis)
+            cut = frame(rows, length, step, pad_end, pad_value, 1)
+            laid: Tensor = ops.reshape(cut, ops.concat([before, ops.shape(cut)[1:3], after], 0))
+            return laid
         axis %= rank
         known = x.shape.as_list()[axis]
         size: Any = ops.shape(x)[axis] if known is None else known
@@ -89,15 +94,17 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
     """Frames [..., frames, frame_length], each `frame_step` behind the one before, added up: [..., samples]."""
     step = _number("overlap_and_add", frame_step)
     with get_default_graph().name_scope(name or "overlap_and_add"):
-        x, _ = _ranked("overlap_and_add", signal)
-        outer, (frames, length) = ops.shape(x)[:-2], x.shape.as_list()[-2:]
+        x = _with_axes("overlap_and_add", signal, 2)
+        dims = [None, None] if x.shape.rank is None else x.shape.as_list()
+        outer, (frames, length) = ops.shape(x)[:-2], dims[-2:]
         frames, length = (ops.shape(x)[axis] if known is None else known for axis, known in ((-2, frames), (-1, length)))
         samples = (frames - 1) * step + length
         places = ops.expand_dims(ops.range(frames) * step, 1) + ops.range(length)
         columns = ops.transpose(ops.reshape(x, [-1, frames * length]))
         sums = ops.unsorted_segment_sum(columns, ops.reshape(places, [-1]), samples)
         found: Tensor = ops.reshape(ops.transpose(sums), ops.concat([outer, [samples]], 0))
-        found.set_shape([*x.shape.as_list()[:-2], samples if isinstance(samples, int) else None])
+        if x.shape.rank is not None:
+            found.set_shape([*dims[:-2], samples if isinstance(samples, int) else None])
         return found
 
 
