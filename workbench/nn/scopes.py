@@ -182,9 +182,9 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
                    use_resource: Any = None, constraint: Any = None) -> Iterator[VariableScope]:
     """Names of get_variable below carry `name/`; operations get a name scope of the same name.
 
-    A VariableScope is entered again as it was. With None, `default_name` is made unique. `reuse` is True (variables
-    must exist), False (must not), AUTO_REUSE, or None to inherit; the other arguments are defaults of get_variable
-    below. A `custom_getter` calls the one of the outer scope as its getter.
+    A VariableScope is entered again as it was. With None, `default_name` is made unique, among variables and among names.
+    `reuse` is True (variables must exist), False (must not), AUTO_REUSE, or None to inherit; the other arguments are defaults
+    of get_variable below. A `custom_getter` calls the one of the outer scope as its getter.
     """
     store = _Store.of(root_graph())
     outer = store.scope
@@ -196,10 +196,9 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
         base = outer
         if name_or_scope is None and default_name is None:
             raise errors.InvalidArgumentError("variable_scope: neither a name nor default_name is given; pass one")
-        title = name_or_scope if name_or_scope is not None else store.unique(str(default_name))
-        full = _join(outer.name, title)
+        title = str(default_name) if name_or_scope is None else name_or_scope
+        full = _opened(store, name_or_scope, title)
         inherited = reuse or outer.reuse
-        store.opened(full)
     scope = VariableScope(inherited, full, base.initializer if initializer is None else initializer,
                           regularizer or base.regularizer,
                           base.caching_device if caching_device is None else caching_device or None,
@@ -210,6 +209,24 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
         scope.original_name_scope = base.original_name_scope if again else name_scope
         with store.within(scope, again):
             yield scope
+
+
+def _opened(store: _Store, name: str | None, default_name: str) -> str:
+    """The full name of the scope `name`, or of `default_name` made unique, which is taken from now on."""
+    full = _join(store.scope.name, store.unique(default_name) if name is None else name)
+    store.opened(full)
+    return full
+
+
+def scope_for_later(name: str | None, default_name: str, custom_getter: Any = None) -> VariableScope:
+    """The scope that variable_scope would enter here, with its defaults, for somebody who enters it later: no name scope is
+    taken for it."""
+    store = _Store.of(root_graph())
+    scope = copy.copy(store.scope)
+    scope.name = _opened(store, name, default_name)
+    scope.original_name_scope = default_name if name is None else name
+    scope.custom_getter = _getter(custom_getter, scope.custom_getter)
+    return scope
 
 
 def _getter(inner: Any, outer: Any) -> Any:
