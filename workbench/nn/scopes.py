@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import convert
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.blocks import SaveSliceInfo
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
-from workbench.nn.partitions import PartInfo, PartitionedVariable, part_initializer
+from workbench.nn.partitions import PartInfo, PartitionedVariable, along, part_initializer, share_parts
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near
 
 __all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope", "variable_scope"]
@@ -219,12 +219,10 @@ def _opened(store: _Store, name: str | None, default_name: str) -> str:
 
 
 def scope_for_later(name: str | None, default_name: str, custom_getter: Any = None) -> VariableScope:
-    """The scope that variable_scope would enter here, with its defaults, for somebody who enters it later: no name scope is
-    taken for it."""
+    """What variable_scope would enter here, for somebody who enters it later: no name scope is taken for it."""
     store = _Store.of(root_graph())
     scope = copy.copy(store.scope)
-    scope.name = _opened(store, name, default_name)
-    scope.original_name_scope = default_name if name is None else name
+    scope.name, scope.original_name_scope = _opened(store, name, default_name), default_name if name is None else name
     scope.custom_getter = _getter(custom_getter, scope.custom_getter)
     return scope
 
@@ -291,7 +289,7 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
                           caching_device=caching_device, constraint=constraint)
     store = _Store.of(root_graph())
     if reuse and name in store.parted:
-        return _share_parts(store.parted[name], slices)
+        return share_parts(store.parted[name], slices)
     scope, full = copy.copy(store.scope), name
     scope.reuse = scope.reuse if reuse is None else reuse
     wanted = as_dtype(dtype) if dtype is not None else None
@@ -316,7 +314,7 @@ def _get_parts(name: str, shape: list[int], slices: list[int], initializer: Any,
                                           "one axis")
     axis, parted = cut[0], _Store.of(root_graph()).parted
     if name in parted and options["reuse"]:
-        return _share_parts(parted[name], slices)
+        return share_parts(parted[name], slices)
     each, more = divmod(shape[axis], slices[axis])
     lengths: list[int] = [each + (i < more) for i in range(slices[axis])]
     parts, begin = [], 0
@@ -328,27 +326,12 @@ def _get_parts(name: str, shape: list[int], slices: list[int], initializer: Any,
         if isinstance(value, type) or (callable(value) and not isinstance(value, (Tensor, Variable))):
             value = part_initializer(value, PartInfo(tuple(shape), offset, number))
         else:
-            value, own = _cut(convert(value), axis, begin, length), []
+            value, own = along(convert(value), axis, begin, length), []
         parts.append(_get(f"{name}/part_{number}", own or None, initializer=value, **options))
         parts[-1]._set_save_slice_info(SaveSliceInfo(name, tuple(shape), offset, tuple(inside)))
         begin += length
     parted[name] = PartitionedVariable(parts)
     return parted[name]
-
-
-def _share_parts(found: PartitionedVariable, slices: list[int]) -> PartitionedVariable:
-    """The variable that was cut before; who says how must say the same."""
-    if slices and slices != found._get_partitions():
-        raise errors.InvalidArgumentError(f"get_variable: Trying to reuse partitioned variable {found.name} but specified "
-                                          f"partitions {slices} and found partitions {found._get_partitions()}; ask for these")
-    return found
-
-
-def _cut(value: Tensor, axis: int, begin: int, length: int) -> Tensor:
-    dims = value.shape.static
-    found: Tensor = ops.slice(value, [begin if i == axis else 0 for i in range(len(dims))],
-                              [length if i == axis else d for i, d in enumerate(dims)])
-    return found
 
 
 def _share(found: Variable, full: str, shape: Any, dtype: DType | None, scope: VariableScope) -> Variable:

@@ -1,4 +1,4 @@
-"""What datasets without functions give, element by element: rows, files, order and number, batches, caches."""
+"""What datasets without functions give, element by element: rows, files, order and number, batches."""
 from __future__ import annotations
 
 import itertools
@@ -85,11 +85,12 @@ def _fixed(run: Run, source: Program, size: int, header: int, footer: int) -> It
 
 # order and number
 
-def _shuffle(run: Run, program: Program, buffer: Any, seed: int, seed2: int, again: bool) -> Iterator[Found]:
+def _shuffle(run: Run, program: Program, buffer: Any, seed: int, seed2: Any, again: bool) -> Iterator[Found]:
     room = run.number(buffer)
     if room < 1:
         raise errors.InvalidArgumentError(f"shuffle: buffer_size is {room}; use 1 or more")
-    generator = run.generator(seed, seed2) if again else Run(()).generator(seed, seed2)
+    seeds = seed, run.number(seed2)
+    generator = run.generator(*seeds) if again else Run(()).generator(*seeds)
     held: list[Found] = []
     for element in run.elements(program):
         if len(held) < room:
@@ -211,18 +212,7 @@ def _unbatched(run: Run, program: Program) -> Iterator[Found]:
             yield tuple(_element(part) for part in row)
 
 
-def _cached(run: Run, program: Program) -> Iterator[Found]:
-    if program not in run.caches:
-        found = []
-        for element in run.elements(program):
-            found.append(element)
-            yield element
-        run.caches[program] = found
-        return
-    yield from run.caches[program]
-
-
 KINDS: dict[str, Callable[..., Iterator[Found]]] = {
     "tensors": _tensors, "slices": _slices, "partitions": _partitions, "range": _range, "lines": _lines, "records": _records,
     "fixed": _fixed, "shuffle": _shuffle, "repeat": _repeat, "take": _take, "skip": _skip, "shard": _shard,
-    "zip": _zip, "concatenate": _concatenate, "batch": _batch, "padded": _padded, "unbatch": _unbatched, "cache": _cached}
+    "zip": _zip, "concatenate": _concatenate, "batch": _batch, "padded": _padded, "unbatch": _unbatched}
