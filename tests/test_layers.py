@@ -32,7 +32,8 @@ LAYERS = (
     ("tensor files", "core.state.tensorfile"),
     ("changes", "core.state.changes"),
     ("passes over data", "core.state.passing"),
-    ("elements of data", "core.state.elements core.state.mapped core.state.ahead core.state.cached"),
+    ("elements of data", "core.state.elements core.state.mapped core.state.ahead core.state.cached "
+                         "core.state.queries"),
     ("what checkpoints keep", "core.state.kept core.state.stores core.state.calls"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.state import ahead, cached, elements, mapped
+from workbench.core.state import ahead, cached, elements, mapped, queries
 from workbench.core.state.passing import Failure, Found, Partitions, Run, no_partitions
 
 __all__ = ["DatasetIterator"]
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 Element = tuple[Array, ...]
 Program = tuple[Any, ...]
 
-Run.kinds.update({**elements.KINDS, **mapped.KINDS, **ahead.KINDS, **cached.KINDS})
+Run.kinds.update({**elements.KINDS, **mapped.KINDS, **ahead.KINDS, **cached.KINDS, **queries.KINDS})
 
 
 class DatasetIterator:
