@@ -26,7 +26,7 @@ def start(tmp_path: Path) -> Iterator[Any]:
     def begin(jobs: dict[str, int], *beside: str) -> dict[str, Program]:
         ports = iter(free_ports(sum(jobs.values())))
         cluster = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs.items()}
-        for job, index in [*((job, index) for job in jobs for index in range(jobs[job])), *((job, 0) for job in beside)]:
+        for job, index in [*((name, i) for name in jobs for i in range(jobs[name])), *((name, 0) for name in beside)]:
             told = {"cluster": cluster, "task": {"type": job, "index": index}}
             made[f"{job}{index}"] = Program("tests.cluster.estimator_task", str(tmp_path),
                                             environment={"TF_CONFIG": json.dumps(told)})
