@@ -149,7 +149,7 @@ def test_summaries_are_written_as_of_the_global_step_after_their_step(tmp_path, 
 
 def test_a_saver_saves_after_the_first_step_of_a_session_that_it_was_not_told_of(tmp_path):
     from workbench.train.sessions.wrapped import HookedSession
-    step, up = counting()
+    _, up = counting()
     hook = train.CheckpointSaverHook(tmp_path, save_steps=100)
     hook.begin()
     with wb.Session() as session:
