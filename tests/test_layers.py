@@ -126,7 +126,7 @@ LAYERS = (
     ("meta graphs", "formats.meta"),
     ("folders of checkpoints", "formats.folders"),
     ("savers of TensorFlow", "formats.saver"),
-    ("values of checkpoints", "formats.restoring"),
+    ("values of checkpoints", "formats.restoring formats.remapping"),
     ("saved models", "formats.saved_model"),
     ("exported models", "formats.exporting"),
     ("models as functions", "formats.predictor"),
