@@ -82,5 +82,5 @@ def test_a_smaller_matrix_and_a_shorter_vocabulary_are_errors_of_the_step(saved,
         values(more)
     files = words("old", "a b c d"), words("new", "a")
     less = tf.get_variable("less", [2, 3], initializer=FRAMEWORK.load_and_remap_matrix_initializer(path, "m", 2, 3, *files))
-    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"new_row_vocab_size is 2 but .* 1 words"):
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"_size is 2 but .* 1 words"):
         session.run(less.initializer)
