@@ -101,3 +101,24 @@ def test_rows_of_sparse_tensors_are_one_or_their_three_parts():
         assert session.run(wb.SparseTensor(*row)).values.tolist() == [5]
         _, dense_shape = session.run([indices, shape])
         assert dense_shape.tolist() == [2] and session.run(values).tolist() == [6]
+
+
+@pytest.mark.parametrize(("make", "text"), [
+    (lambda n: Dataset.range(4).batch(n).map(lambda v: v).repeat(2), "batch_size is 0; use 1 or more"),
+    (lambda n: Dataset.range(4).padded_batch(n, []), "batch_size is 0; use 1 or more"),
+    (lambda n: Dataset.zip((Dataset.range(4), Dataset.range(4).shuffle(n))), "buffer_size is 0; use 1 or more"),
+    (lambda n: Dataset.range(2).concatenate(Dataset.range(0, 4, n)), "step must be a non-zero integer; it is 0")])
+def test_numbers_that_cannot_be_are_errors_of_the_start(make, text):
+    count = wb.placeholder("int64", [])
+    iterator = make(count).make_initializable_iterator()
+    with wb.Session() as session:
+        with pytest.raises(errors.InvalidArgumentError, match=text):
+            session.run(iterator.initializer, {count: 0})
+        session.run(iterator.initializer, {count: 1})
+        session.run(iterator.get_next())
+    inner = Dataset.range(2).flat_map(lambda v: Dataset.range(3).batch(v)).make_initializable_iterator()
+    element = inner.get_next()
+    with wb.Session() as session:
+        session.run(inner.initializer)
+        with pytest.raises(errors.InvalidArgumentError, match="batch_size is 0"):
+            session.run(element)

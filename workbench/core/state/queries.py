@@ -14,16 +14,14 @@ from workbench import errors
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.state.passing import Element, Found, Program, Run
 
-__all__ = ["KINDS"]
+__all__ = ["CHECKS", "KINDS"]
 
 _NUMBER = re.compile(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def _rows(run: Run, driver: Program, source: Program, query: Program, names: Sequence[str]) -> Iterator[Found]:
-    kind, place, text = (np.asarray(run.value(given), object).item().decode() for given in (driver, source, query))
-    if kind != "sqlite":
-        raise errors.InvalidArgumentError(f"SqlDataset: The database type, {kind}, is not supported by SqlDataset; use "
-                                          "'sqlite'")
+    _check_driver(run, driver)
+    place, text = _text(run, source), _text(run, query)
     dtypes = [as_dtype(name) for name in names]
     with contextlib.closing(_opened(place)) as connection:
         connection.text_factory = bytes
@@ -37,6 +35,17 @@ def _rows(run: Run, driver: Program, source: Program, query: Program, names: Seq
                 raise errors.InvalidArgumentError(f"SqlDataset: {text!r} changes {place!r} and gives no columns; pass a query "
                                                   "that selects") from None
             raise errors.UnknownError(f"SqlDataset: {text!r} of {place!r}: {problem}; mend the query") from None
+
+
+def _text(run: Run, given: Program) -> str:
+    return str(np.asarray(run.value(given), object).item().decode())
+
+
+def _check_driver(run: Run, driver: Program, *more: Any) -> None:
+    kind = _text(run, driver)
+    if kind != "sqlite":
+        raise errors.InvalidArgumentError(f"SqlDataset: The database type, {kind}, is not supported by SqlDataset; use "
+                                          "'sqlite'")
 
 
 def _opened(place: str) -> sqlite3.Connection:
@@ -78,3 +87,4 @@ def _number(text: bytes) -> float:
 
 
 KINDS: dict[str, Callable[..., Iterator[Found]]] = {"rows": _rows}
+CHECKS: dict[str, Callable[..., Any]] = {"rows": _check_driver}
