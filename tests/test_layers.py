@@ -28,9 +28,12 @@ LAYERS = (
     ("values as messages", "formats.values"),
     ("array arithmetic", "core.graph.arrays"),
     ("record files", "core.state.tfrecord"),
+    ("storage", "core.state.storage"),
+    ("tensor files", "core.state.tensorfile"),
     ("changes", "core.state.changes"),
     ("passes over data", "core.state.passing"),
-    ("elements of data", "core.state.elements core.state.mapped core.state.ahead"),
+    ("elements of data", "core.state.elements core.state.mapped core.state.ahead core.state.cached "
+                         "core.state.queries"),
     ("what checkpoints keep", "core.state.kept core.state.stores core.state.calls"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "
@@ -39,8 +42,6 @@ LAYERS = (
     ("containers", "core.state.container"),
     ("data that lie in tasks", "core.state.partitions"),
     ("updates of several variables", "core.state.together"),
-    ("storage", "core.state.storage"),
-    ("tensor files", "core.state.tensorfile"),
     ("manifests", "core.state.manifest"),
     ("shards", "core.state.shards"),
     ("increments", "core.state.increments"),
@@ -125,7 +126,7 @@ LAYERS = (
     ("meta graphs", "formats.meta"),
     ("folders of checkpoints", "formats.folders"),
     ("savers of TensorFlow", "formats.saver"),
-    ("values of checkpoints", "formats.restoring"),
+    ("values of checkpoints", "formats.restoring formats.remapping"),
     ("saved models", "formats.saved_model"),
     ("exported models", "formats.exporting"),
     ("models as functions", "formats.predictor"),

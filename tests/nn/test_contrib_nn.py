@@ -79,3 +79,34 @@ def test_weights_and_labels_of_unknown_rank_lose_their_last_dimension_in_the_ste
         np.testing.assert_allclose(*evaluated([loss, known], feed), rtol=1e-6)
     np.testing.assert_allclose(*evaluated([loss, tf.losses.sparse_softmax_cross_entropy([1, 3], tf.constant(X), 2.0)],
                                           {labels: [1, 3], weights: 2.0}), rtol=1e-6)
+
+
+def test_the_likeliest_of_the_sampled_classes_count():
+    """Against the sampled softmax over those that NumPy ranks first; cold or hot, in parts, with hits left out."""
+    draw = np.random.default_rng(3)
+    w, b, x = draw.normal(size=(7, 3)), draw.normal(size=7), draw.normal(size=(4, 3))
+    labels, drawn, expected = np.array([[0], [6], [2], [2]]), np.array([5, 2, 0, 3]), draw.uniform(0.1, 1, 4)
+    true_expected = draw.uniform(0.1, 1, (4, 1))
+    weights, offsets = [tf.constant(w[part::2]) for part in (0, 1)], [tf.constant(b[part::2]) for part in (0, 1)]
+    for temperature in (0.3, 8.0):
+        scores = np.log(np.exp((w[drawn] @ x.T + b[drawn, None]) / temperature).sum(1))
+        first = np.argsort(-scores)[:2]
+        kept = drawn[first], true_expected, expected[first]
+        wanted = tf.nn.sampled_softmax_loss(weights, offsets, labels, x, 2, 7, 1, kept)
+        found = nn.rank_sampled_softmax_loss(weights, offsets, labels, x, 4, 2, 7, 1, (drawn, true_expected, expected),
+                                             temperature, True, "mod")
+        slopes = [tf.gradients(loss, weights[0])[0] for loss in (found, wanted)]
+        a, c, *rest = evaluated([found, wanted, *map(tf.convert_to_tensor, slopes)])
+        np.testing.assert_allclose(a, c)
+        np.testing.assert_allclose(*rest)
+    free = nn.rank_sampled_softmax_loss(tf.constant(w), tf.constant(b), labels, x, 5, 2, 7, 1, None, 1.0, True, "div")
+    assert evaluated(free).shape == (4,)
+
+
+@pytest.mark.parametrize(("numbers", "strategy", "text"), [
+    ((8, 2), "div", r"num_sampled \(8\) cannot be greater than num_classes \(7\)"),
+    ((3, 3), "div", r"num_resampled \(3\) must be less than num_sampled \(3\)"), ((3, 2), "all", "use 'div' or 'mod'")])
+def test_numbers_of_classes_must_fall(numbers, strategy, text):
+    with pytest.raises(ValueError, match=text):
+        nn.rank_sampled_softmax_loss(np.ones((7, 3)), np.ones(7), [[1]], np.ones((1, 3)), *numbers, 7, 1, None, 1.0, True,
+                                     strategy)

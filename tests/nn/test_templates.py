@@ -98,7 +98,19 @@ def test_templates_share_their_variables():
     assert [v.name for v in wb.global_variables()] == ["line/w:0", "line_1/w:0"]
     assert [v.tolist() for v in run([a, b, c])] == [[1, 1], [2, 2], [1, 1, 1]]
     assert [v.name for v in first.variables] == ["line/w:0"] == [v.name for v in first.trainable_variables]
-    assert first.variable_scope_name == "line" and make_template("later", line).variable_scope_name is None
+    assert first.variable_scope_name == "line/" and make_template("later", line).variable_scope_name is None
+
+
+def test_templates_name_operations_by_their_calls():
+    """A scope made now takes no name: the first call has that of the variables. One made unique is so among names too."""
+    def line(x):
+        return wb.add(x, wb.get_variable("w", [1]), name="sum")
+    now = make_template("now", line, create_scope_now_=True)
+    assert now.variable_scope_name == "now/" and now.variable_scope.original_name_scope == "now" and not now.variables
+    assert [now(1.0).name for _ in range(2)] == ["now/sum:0", "now_1/sum:0"]
+    first, second = make_template("line", line), make_template("line", line)
+    assert [made(1.0).name for made in (first, first, second)] == ["line/sum:0", "line_1/sum:0", "line_2/sum:0"]
+    assert [v.name for v in wb.global_variables()] == ["now/w:0", "line/w:0", "line_1/w:0"]
 
 
 def test_a_template_that_asks_for_more_later_is_an_error():

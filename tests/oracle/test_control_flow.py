@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import workbench.tf1 as ours
 from tests.opcases import ints, positive, reals
-from tests.oracle.harness import Row, Table, check
+from tests.oracle.harness import Row, Table, agree, check, tensorflow
 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:densify")]
 ROWS = Table()
@@ -194,3 +195,24 @@ ROWS.row("scan of pairs", lambda tf, x: tf.scan(lambda a, r: (a[0] + r, a[1] * r
 @ROWS.cases()
 def test_agrees(row: Row, mode: str) -> None:
     check(row, mode)
+
+
+def stopped(tf: Any) -> list[Any]:
+    """Gradients through loops by what they depend on without one: zeros of variables of a loop, None of the rest."""
+    x, y, z = tf.constant(3.0), tf.constant([2.0, 1.0]), tf.constant(1.5)
+
+    def loop(change: Any) -> Any:
+        return tf.while_loop(lambda x, y: x < 100.0, change, [x, tf.exp(y)])
+    results = [*loop(lambda x, y: (x * x + tf.stop_gradient(y[0]) + tf.stop_gradient(z), tf.stop_gradient(y))),
+               *loop(lambda x, y: (x * x + tf.floor(y[0]), y * 2.0)), *loop(lambda x, y: (tf.stop_gradient(x * x), y)),
+               loop(lambda x, y: (x * x + tf.cast(tf.argmax(y), "float32"), y))[0]]
+    with tf.Session() as session:
+        return [None if g is None else session.run(g) for r in results for g in tf.gradients(r, [x, y, z])]
+
+
+def test_gradients_that_are_none_and_those_that_are_zeros(in_frames: None) -> None:
+    found = []
+    for tf in (ours, tensorflow()):
+        with tf.Graph().as_default():
+            found.append(stopped(tf))
+    agree(*found)

@@ -304,3 +304,18 @@ def test_sequences_and_texts() -> None:
         made[-1] = (*made[-1], told.word_index, told.texts_to_sequences(["the dog and the mat"]), [
             told.texts_to_matrix(["the cat the dog", "and"], mode).tolist() for mode in ("binary", "count", "freq", "tfidf")])
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("name", ["VGG16", "VGG19", "InceptionV3", "Xception", "MobileNet"])
+def test_applications_take_their_weights(name: str) -> None:
+    """Weights of one stand in the order of the other's, and give the same features where the nets did not change since: later
+    MobileNets pad otherwise. Later ResNets have their shortcuts first, as the files of before have not."""
+    size = {"InceptionV3": 139, "Xception": 71}.get(name, 64)
+    options = {"weights": None, "include_top": False, "pooling": "avg", "input_shape": (size, size, 3)}
+    mine, other = (getattr(keras.applications, name)(**options) for keras in (K, theirs()))
+    weights = other.get_weights()
+    assert [w.shape for w in mine.get_weights()] == [w.shape for w in weights]
+    mine.set_weights(weights)
+    x = images(2, size, size, 3)
+    if name != "MobileNet":
+        agree(mine.predict(x), np.asarray(other(x, training=False)), 2e-4)

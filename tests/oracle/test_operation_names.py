@@ -90,3 +90,27 @@ def inside(tf: Any) -> list[str]:
 
 def test_operations_of_branches_and_loops_are_called_as_in_tensorflow(in_frames: None) -> None:
     assert inside(ours) == inside(tensorflow())
+
+
+def templated(tf: Any) -> list[Any]:
+    """The names of templates' operations, variables and scopes, made at once or where they are first called."""
+    def inner(x: float) -> list[str]:
+        y = tf.add(x, tf.get_variable("w", [], initializer=tf.zeros_initializer()))
+        with tf.variable_scope("inner"):
+            v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+        return [y.op.name, tf.multiply(y, v).op.name, v.op.name]
+    found: list[Any] = []
+    for now in (True, False):
+        for unique in (None, "own"):
+            with quiet(), tf.Graph().as_default(), tf.variable_scope("out"):
+                first, second = (tf.make_template("foo", inner, create_scope_now_=now, unique_name_=unique and unique + end)
+                                 for end in ("", "2"))
+                found += [first.variable_scope_name, now and first.variable_scope.original_name_scope]
+                found += [made(1.0) for made in (first, first, second, second)]
+                with tf.name_scope("below"), tf.variable_scope(None, "foo"):
+                    found += [first(2.0), first.variable_scope_name, tf.no_op().name]
+    return found
+
+
+def test_templates_name_what_they_make_as_in_tensorflow() -> None:
+    assert templated(ours) == templated(tensorflow())

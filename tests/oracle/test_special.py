@@ -113,6 +113,10 @@ for _name in ["multiply", "divide", "subtract", "pow"]:
                                                                  for f in (tf.real, tf.imag)], A, B, reals(4, seed=3), order=1)
 ROWS.row("matmul of complex", lambda tf, a, b: tf.abs(tf.matmul(tf.complex(a, b), tf.complex(b, a), transpose_b=True)), A, B,
          order=1)
+ROWS.row("slogdet of complex", lambda tf, a, b: tf.real(tf.linalg.slogdet(tf.complex(a, b))[1]), S / 3, S[::-1] / 5, order=1,
+         **NEAR)
+ROWS.row("slogdet of complex, both", lambda tf, a, b: [f(part) for part in tf.linalg.slogdet(tf.complex(a, b)) for f in (
+    tf.real, tf.imag)], S / 3, S[::-1] / 5, order=0, **NEAR)
 ROWS.row("sums of complex", lambda tf, a, b: [tf.abs(tf.reduce_sum(tf.complex(a, b), 1)), tf.abs(tf.reduce_mean(
     tf.complex(a, b)))], A, B, order=1)
 for _rank in ("", "2d", "3d"):

@@ -13,8 +13,10 @@ import workbench.tf1 as tf
 from workbench.tf1.python import util
 from workbench.tf1.python.framework import common_shapes, constant_op, ops, sparse_tensor, tensor_util
 from workbench.tf1.python.ops import (
+    array_ops,
     control_flow_ops,
     gen_array_ops,
+    gen_dataset_ops,
     gen_math_ops,
     gen_nn_ops,
     init_ops,
@@ -273,3 +275,39 @@ def test_flags_are_forgotten_as_tests_of_programs_do():
     tf.flags.DEFINE_integer("known_again", 4, "")
     assert found(["program", "--known_again=5"]) == ["program"] and tf.flags.FLAGS.known_again == 5
     tf.app.flags._FlagValues()
+
+
+def test_rows_are_added_to_a_tensor_that_stays(session):
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    rows = tf.constant([[10.0, 20.0], [30.0, 40.0], [0.5, 0.5]])
+    y = array_ops.scatter_nd_non_aliasing_add(x, [[2], [0], [2]], rows)
+    slopes = tf.gradients(y * [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [x, rows])
+    found = session.run([y, x, *slopes])
+    assert found[0].tolist() == [[31, 42], [3, 4], [15.5, 26.5]] and found[1].tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert found[2].tolist() == [[1, 2], [3, 4], [5, 6]] and found[3].tolist() == [[5, 6], [1, 2], [5, 6]]
+
+
+def test_where_an_iterator_is_goes_to_a_file_and_back(session, tmp_path):
+    path = str(tmp_path / "place")
+
+    def numbers(once):
+        data = tf.data.Dataset.range(2, 9).map(lambda v: v * v)
+        iterator = data.make_one_shot_iterator() if once else data.make_initializable_iterator()
+        handle = iterator._iterator_resource
+        return (iterator, iterator.get_next(), gen_dataset_ops.save_iterator(handle, path),
+                gen_dataset_ops.restore_iterator(handle, path))
+    iterator, element, save, restore = numbers(False)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="was not initialised"):
+        session.run(save)
+    session.run(iterator.initializer)
+    assert [session.run(element) for _ in range(3)] == [4, 9, 16]
+    session.run(save)
+    assert session.run(element) == 25
+    session.run(restore)
+    assert session.run(element) == 25
+    for once in (False, True):
+        _, element, _, restore = numbers(once)
+        session.run(restore)
+        assert [session.run(element) for _ in range(4)] == [25, 36, 49, 64]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(element)

@@ -29,7 +29,7 @@ z = tf.Variable(0).assign(1)
     (lambda: tf.nn.softmaxx, "workbench.tf1: tf.nn.softmaxx is not offered; the nearest names are softmax"),
     (lambda: tf.contrib.layers.fully_conected, "tf.contrib.layers.fully_conected is not offered; the nearest names are fully_"),
     (lambda: tf.load_op_library, "tf.load_op_library is not offered; use instead: the decorator wb.op"),
-    (lambda: tf.keras.applications, "workbench.tf1: tf.keras.applications is not offered; use instead: contrib.slim.nets"),
+    (lambda: tf.keras.utils.plot_model, "tf.keras.utils.plot_model is not offered; use instead: the model's summary()"),
     (lambda: tf.train.sdca_shrink_l1, "is not offered; use instead: train.ProximalGradientDescentOptimizer"),
     (lambda: tf.zzzzqqq, "tf.zzzzqqq is not offered; nothing here comes near")])
 def test_a_missing_name_raises_one_line(use, text):

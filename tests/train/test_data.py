@@ -154,7 +154,7 @@ def test_two_threads_share_an_iterator():
     (lambda: Dataset.range(3).apply(lambda d: 3), TypeError, "`transformation_func` must return a Dataset."),
     (lambda: Dataset.range(3).padded_batch(2, [], np.float32(1)), errors.DtypeError, "is float32 but int64 was wanted"),
     (lambda: Dataset.zip([3]), TypeError, "must be a nested structure of `Dataset` objects"),
-    (lambda: Dataset.range(3).cache("file"), errors.UnimplementedError, "Dataset.cache"),
+    (lambda: Dataset.range(3).cache(3), errors.DtypeError, "is a int but string was wanted; pass str"),
     (lambda: Dataset.from_generator(3, wb.int64), TypeError, "`generator` must be callable."),
     (lambda: TextLineDataset("x", compression_type="LZ4"), errors.InvalidArgumentError,
      "TextLineDataset: compression type 'LZ4' is none of '', 'ZLIB' and 'GZIP'; use one of these"),

@@ -132,9 +132,13 @@ def test_a_service_is_a_dictionary(monkeypatch):
         RunConfig()
 
 
-def test_training_and_evaluation_by_turns_is_for_one_task(monkeypatch):
+def test_who_has_no_part_in_a_cluster_is_told_so(monkeypatch):
     from workbench.train.estimators.estimator import Estimator
-    from workbench.train.estimators.specs import EvalSpec, TrainSpec, train_and_evaluate
-    estimator = Estimator(lambda features: None, config=told(monkeypatch, CLUSTER, type="ps", index=0))
-    with pytest.raises(errors.UnimplementedError, match="in each task and call train there"):
-        train_and_evaluate(estimator, TrainSpec(lambda: 1), EvalSpec(lambda: 1))
+    from workbench.train.estimators.specs import EvalSpec, TrainSpec
+    from workbench.train.estimators.tasks import train_and_evaluate
+    for spec, task, text in ((CLUSTER, {"type": "ps", "index": 0}, "this ps 0 of a cluster, whose tasks need a server; pass"),
+                             ({**CLUSTER, "cook": ["h:9"]}, {"type": "cook", "index": 0}, "Task type cook is not supported"),
+                             (CLUSTER, {"type": "evaluator", "index": 1}, "there can only be one `evaluator` task")):
+        estimator = Estimator(lambda features: None, config=told(monkeypatch, spec, **task))
+        with pytest.raises(errors.InvalidArgumentError, match=text):
+            train_and_evaluate(estimator, TrainSpec(lambda: 1), EvalSpec(lambda: 1))

@@ -8,6 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
+from workbench.train.saving import summary
 from workbench.train.sessions.hooks_more import (
     FeedFnHook,
     FinalOpsHook,
@@ -117,6 +118,48 @@ def test_tensors_are_printed_at_the_end_as_asked(capsys):
     with MonitoredSession(hooks=[hook]) as session:
         session.run(up)
     assert capsys.readouterr().out == "at the end 1\n"
+
+
+def test_a_hook_that_logs_begins_anew_with_each_session(capsys):
+    step, up = counting()
+    hook = train.LoggingTensorHook({"a": step}, every_n_iter=3, formatter=lambda values: "logged")
+    for _ in range(2):
+        with MonitoredSession(hooks=[hook]) as session:
+            for _ in range(2):
+                session.run(up)
+    assert capsys.readouterr().out == "logged\n" * 2
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_summaries_are_written_as_of_the_global_step_after_their_step(tmp_path, later):
+    """Counted by global steps, of which others may make some, whether a step reads the count before or after its own."""
+    step = train.get_or_create_global_step()
+    with wb.control_dependencies([step.value()] if later else []):
+        up = step.assign_add(1)
+    hook = train.SummarySaverHook(4, output_dir=str(tmp_path), summary_op=summary.scalar("x", 2.0))
+    jump = step.assign_add(10)
+    with SingularMonitoredSession(hooks=[hook]) as session:
+        for count in range(12):
+            session.run(up)
+            if count == 5:
+                session.raw_session().run(jump)
+    file, = tmp_path.glob("events*")
+    assert [event.step for event in train.summary_iterator(str(file)) if event.summary.value] == [1, 5, 18, 22]
+
+
+def test_a_saver_saves_after_the_first_step_of_a_session_that_it_was_not_told_of(tmp_path):
+    from workbench.train.sessions.wrapped import HookedSession
+    _, up = counting()
+    hook = train.CheckpointSaverHook(tmp_path, save_steps=100)
+    hook.begin()
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        around = HookedSession(session, [hook])
+        around.run(up)
+        assert str(train.latest_checkpoint(tmp_path)).endswith("-1")
+        around.run(up)
+        hook.end(session)
+        assert str(train.latest_checkpoint(tmp_path)).endswith("-2")
 
 
 def test_a_manager_initialises_restores_and_waits(tmp_path):

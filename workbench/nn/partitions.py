@@ -14,8 +14,8 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.variables import Variable
 
-__all__ = ["PartInfo", "PartitionedVariable", "fixed_size_partitioner", "min_max_variable_partitioner", "part_initializer",
-           "variable_axis_size_partitioner", "variable_parts"]
+__all__ = ["PartInfo", "PartitionedVariable", "along", "fixed_size_partitioner", "min_max_variable_partitioner",
+           "part_initializer", "share_parts", "variable_axis_size_partitioner", "variable_parts"]
 
 Partitioner = Callable[..., list[int]]
 
@@ -155,4 +155,20 @@ def _along(where: str, dims: list[int], axis: int, count: int) -> list[int]:
         raise errors.InvalidArgumentError(f"{where}: axis is {axis} but the variable has shape {dims}; use one of its axes")
     found = [1] * len(dims)
     found[axis] = max(1, min(count, dims[axis]))
+    return found
+
+
+def share_parts(found: PartitionedVariable, slices: list[int]) -> PartitionedVariable:
+    """The variable that was cut before; who says how must say the same."""
+    if slices and slices != found._get_partitions():
+        raise errors.InvalidArgumentError(f"get_variable: Trying to reuse partitioned variable {found.name} but specified "
+                                          f"partitions {slices} and found partitions {found._get_partitions()}; ask for these")
+    return found
+
+
+def along(value: Tensor, axis: int, begin: int, length: int) -> Tensor:
+    """`length` of `value` along one axis, from `begin` on."""
+    dims = value.shape.static
+    found: Tensor = ops.slice(value, [begin if i == axis else 0 for i in range(len(dims))],
+                              [length if i == axis else d for i, d in enumerate(dims)])
     return found

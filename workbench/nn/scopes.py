@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import convert
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.blocks import SaveSliceInfo
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
-from workbench.nn.partitions import PartInfo, PartitionedVariable, part_initializer
+from workbench.nn.partitions import PartInfo, PartitionedVariable, along, part_initializer, share_parts
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near
 
 __all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope", "variable_scope"]
@@ -182,9 +182,9 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
                    use_resource: Any = None, constraint: Any = None) -> Iterator[VariableScope]:
     """Names of get_variable below carry `name/`; operations get a name scope of the same name.
 
-    A VariableScope is entered again as it was. With None, `default_name` is made unique. `reuse` is True (variables
-    must exist), False (must not), AUTO_REUSE, or None to inherit; the other arguments are defaults of get_variable
-    below. A `custom_getter` calls the one of the outer scope as its getter.
+    A VariableScope is entered again as it was. With None, `default_name` is made unique, among variables and among names.
+    `reuse` is True (variables must exist), False (must not), AUTO_REUSE, or None to inherit; the other arguments are defaults
+    of get_variable below. A `custom_getter` calls the one of the outer scope as its getter.
     """
     store = _Store.of(root_graph())
     outer = store.scope
@@ -196,10 +196,9 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
         base = outer
         if name_or_scope is None and default_name is None:
             raise errors.InvalidArgumentError("variable_scope: neither a name nor default_name is given; pass one")
-        title = name_or_scope if name_or_scope is not None else store.unique(str(default_name))
-        full = _join(outer.name, title)
+        title = str(default_name) if name_or_scope is None else name_or_scope
+        full = _opened(store, name_or_scope, title)
         inherited = reuse or outer.reuse
-        store.opened(full)
     scope = VariableScope(inherited, full, base.initializer if initializer is None else initializer,
                           regularizer or base.regularizer,
                           base.caching_device if caching_device is None else caching_device or None,
@@ -210,6 +209,22 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
         scope.original_name_scope = base.original_name_scope if again else name_scope
         with store.within(scope, again):
             yield scope
+
+
+def _opened(store: _Store, name: str | None, default_name: str) -> str:
+    """The full name of the scope `name`, or of `default_name` made unique, which is taken from now on."""
+    full = _join(store.scope.name, store.unique(default_name) if name is None else name)
+    store.opened(full)
+    return full
+
+
+def scope_for_later(name: str | None, default_name: str, custom_getter: Any = None) -> VariableScope:
+    """What variable_scope would enter here, for somebody who enters it later: no name scope is taken for it."""
+    store = _Store.of(root_graph())
+    scope = copy.copy(store.scope)
+    scope.name, scope.original_name_scope = _opened(store, name, default_name), default_name if name is None else name
+    scope.custom_getter = _getter(custom_getter, scope.custom_getter)
+    return scope
 
 
 def _getter(inner: Any, outer: Any) -> Any:
@@ -274,7 +289,7 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
                           caching_device=caching_device, constraint=constraint)
     store = _Store.of(root_graph())
     if reuse and name in store.parted:
-        return _share_parts(store.parted[name], slices)
+        return share_parts(store.parted[name], slices)
     scope, full = copy.copy(store.scope), name
     scope.reuse = scope.reuse if reuse is None else reuse
     wanted = as_dtype(dtype) if dtype is not None else None
@@ -299,7 +314,7 @@ def _get_parts(name: str, shape: list[int], slices: list[int], initializer: Any,
                                           "one axis")
     axis, parted = cut[0], _Store.of(root_graph()).parted
     if name in parted and options["reuse"]:
-        return _share_parts(parted[name], slices)
+        return share_parts(parted[name], slices)
     each, more = divmod(shape[axis], slices[axis])
     lengths: list[int] = [each + (i < more) for i in range(slices[axis])]
     parts, begin = [], 0
@@ -311,27 +326,12 @@ def _get_parts(name: str, shape: list[int], slices: list[int], initializer: Any,
         if isinstance(value, type) or (callable(value) and not isinstance(value, (Tensor, Variable))):
             value = part_initializer(value, PartInfo(tuple(shape), offset, number))
         else:
-            value, own = _cut(convert(value), axis, begin, length), []
+            value, own = along(convert(value), axis, begin, length), []
         parts.append(_get(f"{name}/part_{number}", own or None, initializer=value, **options))
         parts[-1]._set_save_slice_info(SaveSliceInfo(name, tuple(shape), offset, tuple(inside)))
         begin += length
     parted[name] = PartitionedVariable(parts)
     return parted[name]
-
-
-def _share_parts(found: PartitionedVariable, slices: list[int]) -> PartitionedVariable:
-    """The variable that was cut before; who says how must say the same."""
-    if slices and slices != found._get_partitions():
-        raise errors.InvalidArgumentError(f"get_variable: Trying to reuse partitioned variable {found.name} but specified "
-                                          f"partitions {slices} and found partitions {found._get_partitions()}; ask for these")
-    return found
-
-
-def _cut(value: Tensor, axis: int, begin: int, length: int) -> Tensor:
-    dims = value.shape.static
-    found: Tensor = ops.slice(value, [begin if i == axis else 0 for i in range(len(dims))],
-                              [length if i == axis else d for i, d in enumerate(dims)])
-    return found
 
 
 def _share(found: Variable, full: str, shape: Any, dtype: DType | None, scope: VariableScope) -> Variable:

@@ -1,7 +1,7 @@
 """SparseTensor: a tensor given by the places and values of what is not zero; conversions, products, lookups."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from workbench import errors
@@ -56,6 +56,10 @@ class SparseTensor:
         return constant_shape(self.dense_shape)
 
     shape = property(get_shape)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Its parts: datasets of TensorFlow 1.4 gave these three, and programs make a SparseTensor of them."""
+        return iter((self.indices, self.values, self.dense_shape))
 
     def __graph_parts__(self) -> tuple[list[Tensor], Callable[..., Any]]:
         return [self.indices, self.values, self.dense_shape], SparseTensorValue

@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.subgraph import root_graph
-from workbench.nn.scopes import VariableScope, variable_scope
+from workbench.nn.scopes import VariableScope, scope_for_later, variable_scope
 from workbench.nn.variables import GraphKeys, Variable
 
 __all__ = ["Template", "make_template"]
@@ -31,10 +31,7 @@ class Template:
             raise errors.InvalidArgumentError("make_template: name cannot be None; pass one")
         self._name, self._function, self._unique, self._getter = name, function, unique, custom_getter
         self._called = False
-        self.variable_scope: VariableScope | None = None
-        if now:
-            with variable_scope(unique, name, custom_getter=custom_getter) as scope:
-                self.variable_scope = scope
+        self.variable_scope: VariableScope | None = scope_for_later(unique, name, custom_getter) if now else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns; InvalidArgumentError where a later call needs a variable that is not there, or makes one
@@ -62,8 +59,8 @@ class Template:
 
     @property
     def variable_scope_name(self) -> str | None:
-        """The name of its scope, None before the first call."""
-        return None if self.variable_scope is None else self.variable_scope.name
+        """The name of its scope with "/" behind it, None before the first call."""
+        return None if self.variable_scope is None else self.variable_scope.name + "/"
 
     @property
     def var_scope(self) -> VariableScope | None:

@@ -7,11 +7,10 @@ from typing import Any
 import workbench as wb
 from workbench import nn, train
 from workbench.core.graph.build import ops
-from workbench.formats import folders, messages, predictor, restoring
+from workbench.formats import folders, messages, predictor, remapping, restoring
 from workbench.nn import arg_scope, initializers, layers, lookups, losses, metrics, nest, sparse_lookups
-from workbench.nn.contrib import fields as contrib_fields
-from workbench.nn.contrib import framework as contrib_framework
 from workbench.nn.contrib import (
+    deprecation,
     graph_copies,
     graph_reroute,
     graph_select,
@@ -22,6 +21,8 @@ from workbench.nn.contrib import (
     metric_learning,
     sparsemax,
 )
+from workbench.nn.contrib import fields as contrib_fields
+from workbench.nn.contrib import framework as contrib_framework
 from workbench.nn.contrib import image as contrib_image
 from workbench.nn.contrib import layers as contrib_layers
 from workbench.nn.contrib import layers_3d as contrib_layers_3d
@@ -95,7 +96,7 @@ _layers = Namespace(
 del vars(_layers)["variable"], vars(_layers)["model_variable"]
 
 _framework = Namespace(
-    **names_of(arg_scope, contrib_framework, restoring), list_variables=folders.list_variables,
+    **names_of(arg_scope, contrib_framework, deprecation, remapping, restoring), list_variables=folders.list_variables,
     load_checkpoint=folders.load_checkpoint, load_variable=folders.load_variable,
     assert_global_step=schedules.assert_global_step, assert_or_get_global_step=schedules.assert_or_get_global_step,
     convert_to_tensor_or_sparse_tensor=functions.convert_to_tensor_or_sparse_tensor, nest=Namespace(**names_of(nest)),

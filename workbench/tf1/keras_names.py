@@ -1,6 +1,8 @@
 """tf.keras: the modules of Keras 2.0 in TensorFlow 1.4, on workbench.train.keras."""
 from __future__ import annotations
 
+from typing import Any
+
 from workbench.io import keras_data
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, spelled
@@ -26,6 +28,7 @@ from workbench.train.keras import (
     scikit_learn,
     utils,
 )
+from workbench.train.keras.applications import chains, common, inception, mobilenet, residual, xception
 from workbench.train.keras.preprocessing import batches, image, pictures, sequence, text
 
 __all__ = ["inner", "keras"]
@@ -44,7 +47,26 @@ _SERIALIZED = {
     "metrics": "metric", "optimizers": "optimizer", "regularizers": "regularizer"}
 """Module -> what its `serialize` calls what it takes."""
 
+
+def _application(module: Any, prepared: Any, *names: str) -> Namespace:
+    """A module of one net: the net, how images are prepared for it, how its predictions are read."""
+    return Namespace(decode_predictions=common.decode_predictions, preprocess_input=prepared,
+                     **{name: getattr(module, name) for name in names})
+
+
+_NETS = {
+    "inception_v3": _application(inception, common.preprocess_to_one, "InceptionV3"),
+    "mobilenet": _application(mobilenet, common.preprocess_to_one, "MobileNet", "DepthwiseConv2D", "relu6"),
+    "resnet50": _application(residual, common.preprocess_by_means, "ResNet50"),
+    "vgg16": _application(chains, common.preprocess_by_means, "VGG16"),
+    "vgg19": _application(chains, common.preprocess_by_means, "VGG19"),
+    "xception": _application(xception, common.preprocess_to_one, "Xception")}
+
 keras = Namespace(
+    applications=Namespace(
+        **_NETS, imagenet_utils=_application(common, common.preprocess_by_means), VGG16=chains.VGG16, VGG19=chains.VGG19,
+        ResNet50=residual.ResNet50, InceptionV3=inception.InceptionV3, Xception=xception.Xception,
+        MobileNet=mobilenet.MobileNet),
     **{module.__name__.rpartition(".")[2]: Namespace(**names_of(module)) for module in (
         activations, constraints, initializers, layers, models, optimizers, regularizers)},
     backend=Namespace(**names_of(backend, backend_networks, backend_ops, backend_shapes), **backend_ops.ALIASES,

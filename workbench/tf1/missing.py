@@ -15,7 +15,6 @@ INSTEAD = {
     "contrib.learn.TensorFlowEstimator": "contrib.learn.Estimator",
     "python.debug": "add_check_numerics_ops(), and the Workbench panel, which pauses a step and shows its values",
     "load_op_library": "the decorator wb.op, which makes operations from Python",
-    "keras.applications": "contrib.slim.nets, or keras.models.load_model of a file that Keras saved",
     "keras.callbacks.RemoteMonitor": "keras.callbacks.LambdaCallback, or the Workbench panel, which shows runs from afar",
     "keras.utils.GeneratorEnqueuer": "data.Dataset.from_generator(…).prefetch(…)",
     "keras.utils.SequenceEnqueuer": "data.Dataset.from_generator(…).prefetch(…)",

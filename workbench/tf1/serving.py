@@ -1,12 +1,15 @@
 """Estimators and models to serve by TensorFlow's names: tf.estimator with its exports, tf.saved_model."""
 from __future__ import annotations
 
+from typing import Any
+
+import workbench as wb
 from workbench.formats import exporting
 from workbench.formats import saved_model as models
 from workbench.formats.assets import ASSETS_KEY
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay
-from workbench.train.estimators import canned, extenders, feature_models, heads, signatures, specs
+from workbench.train.estimators import canned, extenders, feature_models, heads, signatures, specs, tasks
 from workbench.train.estimators import estimator as estimators
 
 __all__ = ["canned_files", "contrib_estimator", "contrib_saved_model", "estimator", "saved_model"]
@@ -42,6 +45,12 @@ contrib_saved_model = Namespace(
     utils=Namespace(simple_save=models.simple_save))
 """`tf.contrib.saved_model`."""
 
+
+def train_and_evaluate(estimator: Any, train_spec: specs.TrainSpec, eval_spec: specs.EvalSpec) -> Any:
+    """Train, evaluate and export as the part says that TF_CONFIG gives this process; see workbench.train.estimators.tasks."""
+    return tasks.train_and_evaluate(estimator, train_spec, eval_spec, lambda *task: wb.Server(*task))
+
+
 _SPECS = ("classifier_parse_example_spec", "regressor_parse_example_spec")
 
 estimator = overlay(
@@ -53,7 +62,7 @@ estimator = overlay(
         TensorServingInputReceiver=exporting.TensorServingInputReceiver,
         build_parsing_serving_input_receiver_fn=exporting.build_parsing_serving_input_receiver_fn,
         build_raw_serving_input_receiver_fn=exporting.build_raw_serving_input_receiver_fn),
-    FinalExporter=exporting.FinalExporter, LatestExporter=exporting.LatestExporter,
+    train_and_evaluate=train_and_evaluate, FinalExporter=exporting.FinalExporter, LatestExporter=exporting.LatestExporter,
     **{name: getattr(specs, name) for name in specs.__all__}, **{name: getattr(canned, name) for name in canned.__all__},
     **{name: getattr(feature_models, name) for name in _SPECS})
 

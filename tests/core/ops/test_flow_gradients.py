@@ -201,3 +201,20 @@ def test_gradients_inside_a_body_reach_tensors_outside():
 
 def test_gradients_of_nothing():
     assert gradients([], [ops.placeholder("float32", [])]) == [None]
+
+
+def test_what_a_loop_depends_on_without_a_gradient_has_zeros():
+    """As in TensorFlow: a variable of the loop counts as used, something from outside of it does not."""
+    x, y, z = (ops.placeholder("float64", []) for _ in range(3))
+
+    def turn(x, y):
+        still = ops.stop_gradient(y * y)
+        return x * x + still + ops.stop_gradient(z), still
+    rx, ry = ops.while_loop(lambda x, y: x < 100.0, turn, [x, ops.exp(y)])
+    places = {x: np.float64(3), y: np.float64(0.5), z: np.float64(1.5)}
+    dx, dy, dz = gradients(rx, [x, y, z])
+    assert dz is None and evaluate(x.graph, places, [dy]) == [0]
+    assert float(evaluate(x.graph, places, [dx])[0]) == pytest.approx(4 * 3 * (9 + np.exp(1) + 1.5))
+    assert gradients(ry, x) == [None] and evaluate(x.graph, places, gradients(ry, y)) == [0]
+    rx, _ = ops.while_loop(lambda x, y: x < 100.0, lambda x, y: (x * x, y * 2.0), [x, y])
+    assert gradients(rx, y) == [None]

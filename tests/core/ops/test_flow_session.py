@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import workbench as wb
 from tests.core.flow_evaluator import evaluate
 from tests.core.flow_gradient_cases import CASES
 from tests.core.flow_programs import PROGRAMS
@@ -60,3 +61,27 @@ def test_second_gradient(name, lower_all):
         found = session.run(fetches, feeds)
     for value, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(value, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("truth", [False, True])
+def test_what_no_result_of_a_body_needs_is_not_asked_for(truth):
+    """Neither what stands there for nothing, nor what that waits for, has to be fed; what a result waits for has to."""
+    with Graph().as_default() as graph:
+        fed, waited, choice = ops.placeholder("float32", []), ops.placeholder("float32", []), ops.placeholder("bool", [])
+
+        def body(x):
+            with wb.control_dependencies([waited]):
+                ops.multiply(x, fed)
+            return x + 2.0
+        by_branch = ops.cond(choice, lambda: body(ops.constant(3.0)), lambda: body(ops.constant(4.0)))
+        by_loop = ops.while_loop(lambda x: x < 8.0, body, [ops.constant(1.0)])
+
+        def waits():
+            with wb.control_dependencies([waited]):
+                return ops.constant(1.0) + 1.0
+        asked = ops.cond(choice, waits, waits)
+    with Session(graph=graph) as session:
+        assert session.run([by_branch, by_loop], {choice: truth}) == [5.0 if truth else 6.0, 9.0]
+        with pytest.raises(errors.InvalidArgumentError, match="has no value"):
+            session.run(asked, {choice: truth})
+        assert session.run(asked, {choice: truth, waited: 0.0}) == 2

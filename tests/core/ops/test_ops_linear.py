@@ -78,3 +78,24 @@ def test_complex_matrices():
 def test_strings_are_padded_with_empty_ones():
     assert evaluate([wb.pad(["a", "b"], [[1, 2]])])[0].tolist() == [b"", b"a", b"b", b"", b""]
     assert evaluate([wb.pad(["a"], [[1, 0]], constant_values="x")])[0].tolist() == [b"x", b"a"]
+
+
+def test_complex_determinants_have_a_sign_that_turns():
+    """Against NumPy, and the gradients of both results against differences."""
+    draw = np.random.default_rng(5)
+    parts = [draw.normal(size=(2, 3, 3)) for _ in range(2)]
+    places = [wb.placeholder("float64", [2, 3, 3]) for _ in parts]
+    sign, size = ops.log_matrix_determinant(wb.complex(*places))
+    loss = wb.reduce_sum(wb.real(sign) * [1.0, 2.0] + wb.imag(sign) * [0.5, -1.0] + wb.real(size) * [2.0, 0.3])
+    found = evaluate([sign, size, *wb.gradients(loss, places)], dict(zip(places, parts)))
+    for mine, wanted in zip(found, np.linalg.slogdet(parts[0] + 1j * parts[1])):
+        assert mine.dtype == np.complex128
+        np.testing.assert_allclose(mine, wanted)
+    for number, slope in enumerate(found[2:]):
+        for place in ((0, 0, 0), (0, 2, 1), (1, 1, 2)):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = [part.copy() for part in parts]
+                moved[number][place] += step
+                ends.append(evaluate([loss], dict(zip(places, moved)))[0])
+            assert slope[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)

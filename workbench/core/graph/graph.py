@@ -215,7 +215,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             full = self._full_name(name or self.language.title(definition.name), self._scopes.name)
             op = Operation(self, definition, full, inputs, attrs, (), "", frozenset(), where)
             op.outputs = self.infer(op)
-            op.controls = self._controls(control)
+            op.controls = self._controls(op, control)
             op.device = self._requested(op) if device is None else device
             op.colocation = self._scopes.colocation if colocation is None else colocation
             op.derived = self._scopes.derived if derived is None else derived
@@ -261,7 +261,8 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             raise type(error)(explain(op, error.message, inputs)) from None
         return tuple(Tensor(op, i, d, as_shape(s)) for i, (d, s) in enumerate(zip(dtypes, shapes)))
 
-    def _controls(self, extra: Sequence[Operation]) -> tuple[Operation, ...]:
+    def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
+        """What `op`, which is being made, has to wait for here."""
         return tuple([c for c in dict.fromkeys((*self._scopes.controls, *extra)) if c.graph is self])
 
     # names

@@ -16,7 +16,8 @@ class Subgraph(Graph):
     """The body of a branch or loop; tensors of the outer graph become captures (extra arguments), constants `copies`.
 
     `arguments` are its `argument` placeholders in order, `captures` pairs (outer tensor, inner argument), `results`
-    the tensors it returns. Control dependencies on operations outside gather in `waits`: they hold the whole body up.
+    the tensors it returns. Control dependencies on operations outside gather in `waits`, by the operation inside that has them:
+    of those that the results need they hold the whole body up.
     """
 
     def __init__(self, outer: Graph, name: str) -> None:
@@ -27,7 +28,7 @@ class Subgraph(Graph):
         self.captures: list[tuple[Tensor, Tensor]] = []
         self.copies: list[tuple[Tensor, Tensor]] = []      # (constant outside, the same inside)
         self.results: list[Tensor] = []
-        self.waits: dict[Operation, None] = {}
+        self.waits: dict[Operation, list[Operation]] = {}
         self.seed, self.collected = outer.seed, outer.collected
         self._scopes.overrides, self._scopes.container = outer._scopes.overrides, outer._scopes.container
         self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
@@ -75,10 +76,11 @@ class Subgraph(Graph):
         self.captures.append((tensor, inner))
         return inner
 
-    def _controls(self, extra: Sequence[Operation]) -> tuple[Operation, ...]:
-        given = (*self._scopes.controls, *extra)
-        self.waits.update((c, None) for c in given if c.graph is not self)
-        return super()._controls(extra)
+    def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
+        given = [c for c in dict.fromkeys((*self._scopes.controls, *extra)) if c.graph is not self]
+        if given:
+            self.waits[op] = given
+        return super()._controls(op, extra)
 
     def _captured(self, tensor: Tensor) -> Tensor | None:
         """The argument that stands for `tensor`, the first where there are several."""

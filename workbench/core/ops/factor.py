@@ -199,16 +199,20 @@ def self_adjoint_eigvals(tensor, name=None):
 
 # determinants and exponentials
 
-@op("input[...,n,n] -> [...] [...]", types="T:float -> T", results=LogDeterminant)
+@op("input[...,n,n] -> [...] [...]", types=FIELD, results=LogDeterminant, analytic=False)
 def log_matrix_determinant(input):
-    """The sign of the determinant of each matrix, and the logarithm of its size."""
+    """The sign of the determinant of each matrix, of size 1 if complex, and the logarithm of its size, of the same dtype."""
     sign, size = _by_lapack("log_matrix_determinant", np.linalg.slogdet, input)
     return _cast(sign, input.dtype), _cast(size, input.dtype)
 
 
 @log_matrix_determinant.gradient
 def _(node, dsign, dlog):
+    """With t = tr(input⁻¹ · dinput) the logarithm moves by Re t, and a complex sign turns by Im t."""
     turned = ops.matrix_transpose(ops.matrix_inverse(node.inputs[0]))
+    if turned.dtype.is_complex:
+        dlog = ops.complex(ops.real(dlog), ops.imag(ops.multiply(dsign, ops.conj(node.outputs[0]))))
+        turned = ops.conj(turned)
     return ops.multiply(ops.expand_dims(dlog, (-2, -1)), turned)
 
 

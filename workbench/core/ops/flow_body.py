@@ -55,8 +55,12 @@ def outside(graph: Graph) -> contextlib.ExitStack:
 def unify(bodies: Sequence[Subgraph], leading: int) -> list[Tensor]:
     """Give all bodies the same captures, behind their `leading` own arguments; returns the outer tensors.
 
-    A body may hold several arguments for one outer tensor: they are kept apart.
+    A body may hold several arguments for one outer tensor: they are kept apart. What no result needs is not captured: nobody
+    has to feed it.
     """
+    for body in bodies:
+        asked = needed(t.op for t in body.results)
+        body.captures = [(outer, inner) for outer, inner in body.captures if inner.op in asked]
     numbered = [_numbered(body.captures) for body in bodies]
     slots = list(dict.fromkeys(slot for found in numbered for slot in found))
     for body, found in zip(bodies, numbered):
@@ -79,8 +83,13 @@ def _unused(body: Subgraph, outer: Tensor) -> Tensor:
 
 
 def waits(bodies: Iterable[Subgraph]) -> list[Operation]:
-    """Operations outside that the bodies have to wait for."""
-    return list(dict.fromkeys(op for body in bodies for op in body.waits))
+    """Operations outside that the bodies have to wait for, as their results need what waits for them."""
+    found: dict[Operation, None] = {}
+    for body in bodies:
+        if body.waits:
+            asked = needed(t.op for t in body.results)
+            found.update((before, None) for op, given in body.waits.items() if op in asked for before in given)
+    return list(found)
 
 
 def copy_operation(op: Operation, graph: Graph, tensors: dict[Tensor, Tensor], operations: dict[Operation, Operation],

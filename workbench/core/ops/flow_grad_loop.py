@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph import program
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import FLAT, convert, ops
 from workbench.core.graph.dtype import int32, resource, variant
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import selective
@@ -31,42 +31,53 @@ def _while_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> lis
             raise errors.UnimplementedError(f"gradients: loop variable {position} of {node.name!r} is the handle "
                                             f"{tensor.name}; use the variable inside the body instead of passing it on")
     flow = _Flow(node, dys, needed)
-    if not node.attrs["back_prop"] or not flow.active:
+    if not node.attrs["back_prop"]:
         return [None] * len(node.inputs)
-    return _Backward(node, flow, dys).build()
+    grads = _Backward(node, flow, dys).build() if flow.active else [None] * len(node.inputs)
+    return [FLAT if position in flow.flat else grad for position, grad in enumerate(grads)]
 
 
 class _Flow:
     """Which loop variables and captures gradients go through: a fixed point over the body."""
 
     def __init__(self, node: Operation, dys: Sequence[Any], needed: Sequence[bool]) -> None:
-        count, body = len(node.outputs), node.attrs["body_graph"]
-        reaches = _reaches(body)
-        bits = [reaches.get(t, 0) for t in body.results]
+        count, reaches = len(node.outputs), _reaches(node.attrs["body_graph"])
         wanted = {i for i, t in enumerate(node.inputs) if needed[i] and carries(t)}
         depends, before = set(wanted), -1
         while len(depends) != before:
             before = len(depends)
-            depends |= {j for j in range(count) if carries(node.outputs[j]) and any(bits[j] >> i & 1 for i in depends)}
-        active, before = {j for j, dy in enumerate(dys) if dy is not None and j in depends}, -1
-        while len(active) != before:
-            before = len(active)
-            active |= {i for i in depends if i < count and any(bits[j] >> i & 1 for j in active)}
+            depends |= {j for j in range(count) if carries(node.outputs[j]) and any(reaches[j] >> i & 1 for i in depends)}
+        given = {j for j, dy in enumerate(dys) if dy is not None}
+        active = _upstream(given & depends, reaches, {i for i in depends if i < count})
+        states = {i for i in range(count) if carries(node.outputs[i])}
+        leads = _upstream(given, _reaches(node.attrs["body_graph"], past_stops=True), states)
         self.active = sorted(active)
-        self.captures = sorted(i for i in wanted if i >= count and any(bits[j] >> i & 1 for j in active))
+        self.captures = sorted(i for i in wanted if i >= count and any(reaches[j] >> i & 1 for j in active))
+        self.flat = wanted & leads - active
+        """Variables of the loop that its results depend on without a gradient, as behind stop_gradient: theirs is zero."""
 
 
-def _reaches(body: Subgraph) -> dict[Tensor, int]:
-    """For each tensor of `body` the set of arguments, as bits, whose gradient it may carry."""
+def _upstream(given: set[int], reaches: Sequence[int], allowed: set[int]) -> set[int]:
+    """`given`, and those of `allowed` that some number of turns lead from to them."""
+    found, before = set(given), -1
+    while len(found) != before:
+        before = len(found)
+        found |= {i for i in allowed if any(reaches[j] >> i & 1 for j in found)}
+    return found
+
+
+def _reaches(body: Subgraph, past_stops: bool = False) -> list[int]:
+    """For each result of `body` the set of arguments, as bits, whose gradient it may carry; or could, were there gradients
+    of all operations."""
     bits = {t: 1 << i for i, t in enumerate(body.arguments) if carries(t)}
     for op in body.operations:
-        if op.definition.differentiable:
+        if past_stops or op.definition.differentiable:
             found = 0
             for tensor in op.inputs:
                 found |= bits.get(tensor, 0)
             if found:
                 bits.update((t, found) for t in op.outputs if carries(t))
-    return bits
+    return [bits.get(t, 0) for t in body.results]
 
 
 class _Backward:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.state import ahead, elements, mapped
+from workbench.core.state import ahead, cached, elements, mapped, queries
 from workbench.core.state.passing import Failure, Found, Partitions, Run, no_partitions
 
 __all__ = ["DatasetIterator"]
@@ -18,7 +18,8 @@ Array = np.ndarray[Any, Any]
 Element = tuple[Array, ...]
 Program = tuple[Any, ...]
 
-Run.kinds.update({**elements.KINDS, **mapped.KINDS, **ahead.KINDS})
+Run.kinds.update({**elements.KINDS, **mapped.KINDS, **ahead.KINDS, **cached.KINDS, **queries.KINDS})
+Run.checks.update({**elements.CHECKS, **queries.CHECKS})
 
 
 class DatasetIterator:
@@ -48,6 +49,7 @@ class DatasetIterator:
                 self._start(Run(sources, functions, partitions=partitions), program)
 
     def _start(self, run: Run, program: Program) -> None:
+        run.check(program)
         position, self._resume = self._resume or {"taken": 0, "generators": []}, None
         run.begun = {(seed, seed2): state for seed, seed2, state in position["generators"]}
         self._run, self._program, self._rest, self._taken = run, program, run.elements(program), position["taken"]

@@ -1,4 +1,4 @@
-"""What datasets without functions give, element by element: rows, files, order and number, batches, caches."""
+"""What datasets without functions give, element by element: rows, files, order and number, batches."""
 from __future__ import annotations
 
 import itertools
@@ -11,7 +11,7 @@ from workbench import errors
 from workbench.core.state import tfrecord as records
 from workbench.core.state.passing import Element, Failure, Found, Program, Run, failed
 
-__all__ = ["KINDS"]
+__all__ = ["CHECKS", "KINDS"]
 
 Array = np.ndarray[Any, Any]
 
@@ -36,9 +36,13 @@ def _partitions(run: Run, name: str) -> Iterator[Found]:
     yield from run.partitions(name)
 
 
-def _range(run: Run, start: Any, stop: Any, step: Any) -> Iterator[Found]:
+def _check_range(run: Run, start: Any, stop: Any, step: Any) -> None:
     if not run.number(step):
         raise errors.InvalidArgumentError("Dataset.range: step must be a non-zero integer; it is 0")
+
+
+def _range(run: Run, start: Any, stop: Any, step: Any) -> Iterator[Found]:
+    _check_range(run, start, stop, step)
     for value in range(run.number(start), run.number(stop), run.number(step)):
         yield (np.asarray(value, np.int64),)
 
@@ -85,11 +89,17 @@ def _fixed(run: Run, source: Program, size: int, header: int, footer: int) -> It
 
 # order and number
 
-def _shuffle(run: Run, program: Program, buffer: Any, seed: int, seed2: int, again: bool) -> Iterator[Found]:
+def _room(run: Run, program: Program, buffer: Any, *seeds: Any) -> int:
     room = run.number(buffer)
     if room < 1:
         raise errors.InvalidArgumentError(f"shuffle: buffer_size is {room}; use 1 or more")
-    generator = run.generator(seed, seed2) if again else Run(()).generator(seed, seed2)
+    return room
+
+
+def _shuffle(run: Run, program: Program, buffer: Any, seed: int, seed2: Any, again: bool) -> Iterator[Found]:
+    room = _room(run, program, buffer)
+    seeds = seed, run.number(seed2)
+    generator = run.generator(*seeds) if again else Run(()).generator(*seeds)
     held: list[Found] = []
     for element in run.elements(program):
         if len(held) < room:
@@ -141,10 +151,15 @@ def _batch(run: Run, program: Program, size: Any, drop: bool) -> Iterator[Found]
         yield _together(rows, lambda rows: tuple(_stacked(column) for column in zip(*rows)))
 
 
-def _groups(run: Run, program: Program, size: Any, drop: bool) -> Iterator[list[Found]]:
+def _size(run: Run, program: Program, size: Any, *more: Any) -> int:
     count = run.number(size)
     if count < 1:
         raise errors.InvalidArgumentError(f"batch: batch_size is {count}; use 1 or more")
+    return count
+
+
+def _groups(run: Run, program: Program, size: Any, drop: bool) -> Iterator[list[Found]]:
+    count = _size(run, program, size)
     source = run.elements(program)
     while rows := list(itertools.islice(source, count)):
         if len(rows) < count and drop:
@@ -211,18 +226,8 @@ def _unbatched(run: Run, program: Program) -> Iterator[Found]:
             yield tuple(_element(part) for part in row)
 
 
-def _cached(run: Run, program: Program) -> Iterator[Found]:
-    if program not in run.caches:
-        found = []
-        for element in run.elements(program):
-            found.append(element)
-            yield element
-        run.caches[program] = found
-        return
-    yield from run.caches[program]
-
-
 KINDS: dict[str, Callable[..., Iterator[Found]]] = {
     "tensors": _tensors, "slices": _slices, "partitions": _partitions, "range": _range, "lines": _lines, "records": _records,
     "fixed": _fixed, "shuffle": _shuffle, "repeat": _repeat, "take": _take, "skip": _skip, "shard": _shard,
-    "zip": _zip, "concatenate": _concatenate, "batch": _batch, "padded": _padded, "unbatch": _unbatched, "cache": _cached}
+    "zip": _zip, "concatenate": _concatenate, "batch": _batch, "padded": _padded, "unbatch": _unbatched}
+CHECKS: dict[str, Callable[..., Any]] = {"range": _check_range, "shuffle": _room, "batch": _size, "padded": _size}

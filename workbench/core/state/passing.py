@@ -65,6 +65,9 @@ class Run:
     kinds: ClassVar[dict[str, Callable[..., Iterator[Found]]]] = {}
     """What gives the elements of a program, by its first word."""
 
+    checks: ClassVar[dict[str, Callable[..., Any]]] = {}
+    """What raises an error for a program whose numbers cannot be, by its first word: before its first element is asked for."""
+
     def __init__(self, sources: Sequence[Array], functions: Sequence[Callable[..., Sequence[Array]]] = (),
                  begun: Mapping[Program, Any] | None = None, window: Sequence[Element] = (),
                  partitions: Partitions = no_partitions) -> None:
@@ -102,6 +105,15 @@ class Run:
             except errors.Error as error:
                 return Failure(error)
         return called
+
+    def check(self, program: Program) -> None:
+        """Raise what is known to be wrong of a program and of those that it reads from; not of datasets within functions."""
+        if program[0] in self.checks:
+            self.checks[program[0]](self, *program[1:])
+        below = program[1] if len(program) > 1 and isinstance(program[1], tuple) else ()
+        for one in below if program[0] in ("zip", "concatenate") else (below,):
+            if one and one[0] in self.kinds:
+                self.check(one)
 
     def elements(self, program: Program) -> Iterator[Found]:
         """One pass over what `program` describes."""

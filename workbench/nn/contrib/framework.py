@@ -1,8 +1,6 @@
 """Variables found by name, and values for them, as tf.contrib.framework has it."""
 from __future__ import annotations
 
-import functools
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,9 +15,9 @@ from workbench.nn.scopes import VariableScope
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, get_collection, group
 from workbench.nn.weights import squeezed
 
-__all__ = ["add_model_variable", "assert_scalar_int", "assign_from_values", "assign_from_values_fn", "deprecated",
-           "deprecated_arg_values", "deprecated_args", "filter_variables", "get_graph_from_inputs", "get_local_variables",
-           "get_model_variables", "get_name_scope", "get_trainable_variables", "get_unique_variable", "get_variable_full_name",
+__all__ = ["add_model_variable", "assert_scalar_int", "assign_from_values", "assign_from_values_fn",
+           "filter_variables", "get_graph_from_inputs", "get_local_variables", "get_model_variables",
+           "get_name_scope", "get_trainable_variables", "get_unique_variable", "get_variable_full_name",
            "get_variables", "get_variables_by_name", "get_variables_by_suffix", "get_variables_to_restore", "is_tensor",
            "local_variable", "prepend_name_scope", "reduce_sum_n", "remove_squeezable_dimensions", "strip_name_scope",
            "with_same_shape", "with_shape"]
@@ -196,35 +194,3 @@ def assert_scalar_int(tensor: Any, name: str | None = None) -> Tensor:
         raise errors.InvalidArgumentError(f"assert_scalar_int: expected an integer scalar, got {found.dtype.name}{found.shape}"
                                           "; cast or reshape it")
     return found
-
-
-# marks of functions that will go
-
-def deprecated(date: str | None, instructions: str) -> Callable[[Any], Any]:
-    """Decorator: the first call is a warning with the date after which the function may go, and what to use instead."""
-    return _warning("", date, instructions)
-
-
-def deprecated_args(date: str | None, instructions: str, *deprecated_arg_names_or_tuples: Any) -> Callable[[Any], Any]:
-    """As deprecated, for a function whose arguments of these names will go."""
-    return _warning(f": arguments {deprecated_arg_names_or_tuples}", date, instructions)
-
-
-def deprecated_arg_values(date: str | None, instructions: str, **deprecated_kwargs: Any) -> Callable[[Any], Any]:
-    """As deprecated, for a function which will not take these values any more."""
-    return _warning(f": values {deprecated_kwargs}", date, instructions)
-
-
-def _warning(what: str, date: str | None, instructions: str) -> Callable[[Any], Any]:
-    def mark(function: Any) -> Any:
-        said: list[bool] = []
-
-        @functools.wraps(function)
-        def call(*args: Any, **options: Any) -> Any:
-            if not said:
-                said.append(True)
-                logging.getLogger("workbench").warning("%s%s is deprecated and will go %s: %s", function.__name__, what,
-                                                       f"after {date}" if date else "in a future version", instructions)
-            return function(*args, **options)
-        return call
-    return mark

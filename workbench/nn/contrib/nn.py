@@ -1,4 +1,4 @@
-"""tf.contrib.nn: dropout that keeps mean and variance, order statistics, a smooth relu, losses by position."""
+"""tf.contrib.nn: dropout that keeps mean and variance, order statistics, a smooth relu, losses by position and by rank."""
 from __future__ import annotations
 
 from typing import Any
@@ -6,10 +6,14 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.nn.embedding import embedding_lookup
+from workbench.nn.partitions import PartitionedVariable
+from workbench.nn.sampled import sampled_softmax_loss
 
 __all__ = ["alpha_dropout", "deprecated_flipped_sigmoid_cross_entropy_with_logits",
            "deprecated_flipped_softmax_cross_entropy_with_logits",
-           "deprecated_flipped_sparse_softmax_cross_entropy_with_logits", "nth_element", "scaled_softplus"]
+           "deprecated_flipped_sparse_softmax_cross_entropy_with_logits", "nth_element", "rank_sampled_softmax_loss",
+           "scaled_softplus"]
 
 ALPHA = -1.0507009873554805 * 1.6732632423543772
 """What an element of selu's output becomes when it is dropped: the value that selu falls to."""
@@ -75,3 +79,36 @@ def deprecated_flipped_sparse_softmax_cross_entropy_with_logits(logits: Any, lab
 def deprecated_flipped_sigmoid_cross_entropy_with_logits(logits: Any, targets: Any, name: str | None = None) -> Tensor:
     """sigmoid_cross_entropy_with_logits with the logits first, as before TensorFlow 1.0."""
     return ops.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name=name)
+
+
+def rank_sampled_softmax_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int, num_resampled: int,
+                              num_classes: int, num_true: int, sampled_values: Any, resampling_temperature: Any,
+                              remove_accidental_hits: bool, partition_strategy: str, name: str | None = None) -> Tensor:
+    """sampled_softmax_loss [batch] over those `num_resampled` of the sampled classes that the model finds likeliest, which is
+    Σ exp(logit / resampling_temperature) over the batch; by default learned_unigram_candidate_sampler draws `num_sampled`.
+
+    Source: Bai, Goldman, Zhang 2017 (TAPAS). InvalidArgumentErrors where the three numbers do not fall, and for another
+    strategy than "div" and "mod".
+    """
+    if num_sampled > num_classes:
+        raise errors.InvalidArgumentError(f"rank_sampled_softmax_loss: num_sampled ({num_sampled}) cannot be greater than "
+                                          f"num_classes ({num_classes})")
+    if num_sampled <= num_resampled:
+        raise errors.InvalidArgumentError(f"rank_sampled_softmax_loss: num_resampled ({num_resampled}) must be less than "
+                                          f"num_sampled ({num_sampled})")
+    if partition_strategy not in ("div", "mod"):
+        raise errors.InvalidArgumentError(f"rank_sampled_softmax_loss: partition_strategy is {partition_strategy!r}; use 'div' "
+                                          "or 'mod'")
+    with get_default_graph().name_scope(name or "rank_sampled_softmax_loss"):
+        drawn, true_expected, expected = sampled_values or ops.learned_unigram_candidate_sampler(
+            true_classes=labels, num_true=num_true, num_sampled=num_sampled, unique=True, range_max=num_classes)
+        drawn, expected = ops.cast(ops.stop_gradient(convert(drawn)), "int64"), convert(expected)
+        rows, offsets = (embedding_lookup(list(t) if isinstance(t, (list, tuple, PartitionedVariable)) else [t], drawn,
+                                          partition_strategy) for t in (weights, biases))
+        x = convert(inputs) / resampling_temperature
+        scores = ops.reduce_logsumexp(ops.matmul(rows, x, transpose_b=True), axis=1)
+        scores += ops.reshape(offsets, [-1]) / resampling_temperature
+        _, places = ops.top_k(scores, num_resampled, sorted=False)
+        chosen = ops.gather(drawn, places), true_expected, ops.gather(expected, places)
+        return sampled_softmax_loss(weights, biases, labels, inputs, num_resampled, num_classes, num_true, chosen,
+                                    remove_accidental_hits, partition_strategy)

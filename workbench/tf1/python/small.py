@@ -12,7 +12,8 @@ from workbench.core.graph.build import ops as _ops
 from workbench.nn import nest
 from workbench.nn.weights import checked_weights as _checked
 
-__all__ = ["FLOW", "GRAPHS", "INITIAL", "METRICS", "RECURRENT", "RESOURCES", "STATE", "WEIGHTS", "with_dependencies"]
+__all__ = ["ARRAYS", "FLOW", "GRAPHS", "INITIAL", "ITERATORS", "METRICS", "RECURRENT", "RESOURCES", "STATE", "WEIGHTS",
+           "with_dependencies"]
 
 
 # graphs
@@ -70,6 +71,37 @@ GRAPHS = {"RegisterShape": _register_shape, "set_shapes_for_outputs": _shapes_ar
           "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,
           "strip_name_scope": _without_scope, "prepend_name_scope": _within_scope}
 """Name in `framework.ops` -> function."""
+
+
+# arrays
+
+def _with_added(input: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """`input` with the updates added at the index vectors [..., depth]; duplicates add up. What it is made of stays."""
+    x, where = tf.convert_to_tensor(input), tf.convert_to_tensor(indices)
+    return tf.add(x, tf.scatter_nd(where, tf.convert_to_tensor(updates, x.dtype), tf.shape(x, out_type=where.dtype)), name=name)
+
+
+ARRAYS = {"scatter_nd_non_aliasing_add": _with_added}
+"""Name in `ops.array_ops` -> function."""
+
+
+# iterators
+
+def _saved_iterator(iterator_resource: Any, path: Any, name: str | None = None) -> Any:
+    """Write where an iterator is to a file."""
+    return tf.write_file(path, _ops.iterator_position(iterator_resource), name=name)
+
+
+def _restored_iterator(iterator_resource: Any, path: Any, name: str | None = None) -> Any:
+    """Go on from where the iterator was that wrote the file; one that has not begun begins with its data, if it has any."""
+    begins = [op for op in iterator_resource.consumers()
+              if op.kind in ("iterator_initialize", "iterator_next") and op.attrs["program"]]
+    how = {key: begins[0].attrs[key] for key in ("program", "functions")} if begins else {}
+    return _ops.iterator_resume(iterator_resource, tf.read_file(path), begins[0].inputs[1:] if begins else [], **how, name=name)
+
+
+ITERATORS = {"save_iterator": _saved_iterator, "restore_iterator": _restored_iterator}
+"""Name in `ops.gen_dataset_ops` -> function."""
 
 
 # resources

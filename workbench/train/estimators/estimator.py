@@ -15,27 +15,19 @@ from workbench.core.graph.dtype import bare
 from workbench.core.graph.graph import Graph, get_default_graph
 from workbench.core.run.session import Session
 from workbench.nn import metrics
-from workbench.nn.framework import set_random_seed
+from workbench.nn.framework import device, set_random_seed
 from workbench.nn.lookups import local_initializer
-from workbench.nn.variables import (
-    GraphKeys,
-    get_collection,
-    global_variables_initializer,
-)
+from workbench.nn.variables import GraphKeys, get_collection, global_variables_initializer
 from workbench.train.config import ConfigProto
 from workbench.train.estimators.estimator_spec import EstimatorSpec, ModeKeys, checked_hooks
 from workbench.train.estimators.run_config import RunConfig
 from workbench.train.input.data import Dataset
 from workbench.train.optimizers.schedules import create_global_step
+from workbench.train.placement import replica_device_setter
 from workbench.train.saving import summary
 from workbench.train.saving.saver import default_kind, default_saver, newest_checkpoint
 from workbench.train.sessions.evaluation import StopAfterNEvalsHook, evaluate_once
-from workbench.train.sessions.hooks import (
-    CheckpointSaverHook,
-    CheckpointSaverListener,
-    SessionRunHook,
-    StopAtStepHook,
-)
+from workbench.train.sessions.hooks import CheckpointSaverHook, CheckpointSaverListener, SessionRunHook, StopAtStepHook
 from workbench.train.sessions.hooks_more import NanTensorHook
 from workbench.train.sessions.managers import ChiefSessionCreator, MonitoredSession
 from workbench.train.sessions.monitored import MonitoredTrainingSession
@@ -104,6 +96,11 @@ class Estimator:
                                               f"returned {len(found)} parts")
         return found[0], found[1]
 
+    def _placed(self) -> Any:
+        """Where training has what: in a cluster variables are in the parameter servers, if there are any, the rest is here."""
+        config = self.config
+        return replica_device_setter(config.num_ps_replicas, worker_device=f"/job:{config.task_type}/task:{config.task_id}")
+
     def _begin(self) -> Any:
         set_random_seed(self.config.tf_random_seed)
         return create_global_step()
@@ -129,7 +126,7 @@ class Estimator:
                 raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
         if max_steps is not None and self._steps_done() >= max_steps:
             return self
-        with get_default_graph().fresh().as_default():
+        with get_default_graph().fresh().as_default(), device(self._placed()):
             self._begin()
             spec = self._spec(*self._inputs(input_fn), ModeKeys.TRAIN)
             if all(t.op.attrs.get("tag") != "loss" for t in get_collection(GraphKeys.SUMMARIES)):

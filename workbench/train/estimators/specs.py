@@ -1,16 +1,14 @@
-"""Training and evaluation of an estimator by turns, from one specification of each: tf.estimator.train_and_evaluate."""
+"""How an estimator is trained and how it is evaluated and exported: the specifications of train_and_evaluate."""
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from workbench import errors
 from workbench.train.estimators.estimator import Estimator
-from workbench.train.sessions.hooks import SessionRunContext, SessionRunHook, SessionRunValues
+from workbench.train.sessions.hooks import SessionRunHook
 
-__all__ = ["EvalSpec", "Exporter", "TrainSpec", "train_and_evaluate"]
+__all__ = ["EvalSpec", "Exporter", "TrainSpec"]
 
 
 class Exporter:
@@ -70,8 +68,8 @@ class _Evaluation(NamedTuple):
 class EvalSpec(_Evaluation):
     """How to evaluate: the input, how many batches (None: all), hooks, what exports the model after it.
 
-    `throttle_secs` is how long training goes on before it is evaluated again. `start_delay_secs` is for tasks that evaluate
-    beside others that train; by turns there is nothing to wait for.
+    `throttle_secs` is how long training goes on before it is evaluated again. A task that evaluates beside others that train
+    waits `start_delay_secs` before the first time; by turns there is nothing to wait for.
     """
 
     __slots__ = ()
@@ -89,44 +87,3 @@ class EvalSpec(_Evaluation):
             raise errors.InvalidArgumentError(f"EvalSpec: `exporters` must have unique names, given: {names}")
         return super().__new__(cls, *_functions("EvalSpec", input_fn, hooks)[:1], steps, name, tuple(hooks or ()),
                                tuple(several), start_delay_secs, throttle_secs)
-
-
-class _StopAfter(SessionRunHook):
-    """Stops when so many seconds are over; `stopped` says that it did."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self.stopped = seconds, False
-
-    def begin(self) -> None:
-        self._until = time.monotonic() + self._seconds
-
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        self.stopped = time.monotonic() >= self._until
-        if self.stopped:
-            run_context.request_stop()
-
-
-def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> tuple[dict[str, Any], list[Any]]:
-    """Train for `throttle_secs`, evaluate and export, and so on until `max_steps` or the end of the input.
-
-    The metrics of the last evaluation and the paths of the last exports. TypeError for other arguments,
-    UnimplementedError for a task of a cluster.
-    """
-    for given, kind in ((estimator, Estimator), (train_spec, TrainSpec), (eval_spec, EvalSpec)):
-        if not isinstance(given, kind):
-            raise TypeError(f"train_and_evaluate: expected {kind.__name__}, given {type(given).__name__}")
-    if estimator.config.cluster_spec or estimator.config.num_worker_replicas == 0:
-        raise errors.UnimplementedError("train_and_evaluate: TF_CONFIG names a cluster, and here training and evaluation take "
-                                        "turns in one process; start a tf.train.Server in each task and call train there, and "
-                                        "evaluate in the evaluator")
-    while True:
-        pause = _StopAfter(eval_spec.throttle_secs)
-        estimator.train(train_spec.input_fn, [*train_spec.hooks, pause], max_steps=train_spec.max_steps)
-        path = estimator.latest_checkpoint()
-        found = estimator.evaluate(eval_spec.input_fn, eval_spec.steps, eval_spec.hooks, path, eval_spec.name)
-        full = train_spec.max_steps is not None and found["global_step"] >= train_spec.max_steps
-        final = full or not pause.stopped
-        made = [exporter.export(estimator, os.path.join(estimator.model_dir, "export", exporter.name), path, found, final)
-                for exporter in eval_spec.exporters]
-        if final:
-            return found, made

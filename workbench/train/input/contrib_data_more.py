@@ -1,22 +1,44 @@
-"""More of tf.contrib.data: sparse batches, resampling by class, batches of parsed examples, and its methods of 2017."""
+"""More of tf.contrib.data: SQL, sparse batches, resampling by class, batches of parsed examples, its methods of 2017."""
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from workbench import errors
 from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import as_shape
 from workbench.nn.sparse import SparseTensor
 from workbench.train.input import contrib_data
 from workbench.train.input.contrib_data import Transformation
 from workbench.train.input.data import Dataset, TFRecordDataset
+from workbench.train.input.data_structures import Part, flatten, pack
 from workbench.train.input.examples import parse_example
 
-__all__ = ["dense_to_sparse_batch", "read_batch_features", "rejection_resample"]
+__all__ = ["SqlDataset", "dense_to_sparse_batch", "read_batch_features", "rejection_resample"]
 
 _ESTIMATED = 32      # elements from one estimate of the classes' shares to the next
+_COLUMNS = ("string", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "float64")      # what SQL gives
 _BEFORE = 10         # how often each class counts as seen before the first element
+
+
+class SqlDataset(Dataset):
+    """The rows of a query: scalars in the structure of `output_types`, one for each column (string, int8 to int64, uint8,
+    uint16, bool, float64).
+
+    `driver_name` is "sqlite", `data_source_name` a file, which is only read, in the task that holds the iterator. Errors in the
+    step: InvalidArgumentError for another driver or number of columns, UnknownError where the database refuses.
+    """
+
+    def __init__(self, driver_name: Any, data_source_name: Any, query: Any, output_types: Any) -> None:
+        dtypes = [as_dtype(t) for t in flatten(output_types)]
+        for dtype in dtypes:
+            if dtype.name not in _COLUMNS:
+                raise errors.DtypeError(f"SqlDataset: a column cannot be {dtype.name}; use one of {', '.join(_COLUMNS)}")
+        texts = [convert(given, "string") for given in (driver_name, data_source_name, query)]
+        super().__init__(("rows", *texts, tuple(dtype.name for dtype in dtypes)),
+                         pack(output_types, [Part(dtype, as_shape([])) for dtype in dtypes]))
 
 
 def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:

@@ -11,7 +11,6 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import Subgraph
-from workbench.nn.arguments import refuse
 from workbench.nn.sparse import SparseTensor
 from workbench.train.input.data_generator import generated
 from workbench.train.input.data_iterators import Iterator, resolved
@@ -124,10 +123,11 @@ class Dataset(Elements):
     def shuffle(self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: bool | None = None) -> Dataset:
         """Elements in random order: each drawn from `buffer_size` that wait, so use as many as there are to mix well.
 
-        Another order at each repetition, unless `reshuffle_each_iteration` is False.
+        Another order at each repetition, unless `reshuffle_each_iteration` is False. A tensor as `seed` is read when the
+        iterator begins.
         """
         again = reshuffle_each_iteration is not False
-        seeds = ops.random_seeds(seed)
+        seeds = (ops.random_seeds(0)[0], _number(seed)) if isinstance(seed, Tensor) else ops.random_seeds(seed)
         if not again and seeds == (0, 0):
             seeds = ops.random_seeds(secrets.randbits(31))
         return self._with("shuffle", self._program, _number(buffer_size), *seeds, again)
@@ -162,10 +162,12 @@ class Dataset(Elements):
         return self._with("prefetch", self._program, _number(buffer_size))
 
     def cache(self, filename: Any = "") -> Dataset:
-        """The same elements, kept in memory when they have been read to the end once, until the iterator begins anew."""
-        refuse("Dataset.cache", "leave it out to keep elements in memory, or write them to a TFRecord file",
-               filename=filename or None)
-        return self._with("cache", self._program)
+        """The same elements, kept in memory when they have been read to the end once, until the iterator begins anew; or in
+        the file `filename`.tfrecord, which is read from then on, in later runs of the program too.
+
+        Errors in the step: AlreadyExistsError while another iterator writes that file, DataLossError where it is damaged.
+        """
+        return self._with("cache", self._program, convert(filename, "string"))
 
     # contents
     def _call(self, function: Callable[..., Any], values: Any) -> Any:

@@ -73,7 +73,7 @@ class Iterator(Elements):
 
     def __init__(self, iterator_resource: Tensor, initializer: Operation | None, output_types: Any, output_shapes: Any,
                  output_classes: Any = None) -> None:
-        self._handle, self._initializer = iterator_resource, initializer
+        self._iterator_resource, self._initializer = iterator_resource, initializer
         self._parts = rebuilt(output_types, output_shapes, output_classes)
         self._begun: dict[str, Any] = {"sources": []}      # what a first run of get_next begins with
 
@@ -109,7 +109,7 @@ class Iterator(Elements):
     def string_handle(self, name: str | None = None) -> Tensor:
         """What from_string_handle takes: fetch it once in the session, and feed it."""
         begun = self._begun
-        made: Tensor = ops.iterator_string_handle(self._handle, begun["sources"], program=begun.get("program", ()),
+        made: Tensor = ops.iterator_string_handle(self._iterator_resource, begun["sources"], program=begun.get("program", ()),
                                                   functions=begun.get("functions", ()), name=name)
         return made
 
@@ -121,7 +121,7 @@ class Iterator(Elements):
                                     f"the iterator {', '.join(p.dtype.name for p in ours)}; make them agree")
         for mine, other in zip(ours, theirs):
             mine.shape.merge(other.shape, "make_initializer: shapes of the iterator and the dataset")
-        return _starting(self._handle, dataset, name)
+        return _starting(self._iterator_resource, dataset, name)
 
     @property
     def initializer(self) -> Operation:
@@ -134,11 +134,11 @@ class Iterator(Elements):
     def get_next(self, name: str | None = None) -> Any:
         """The next element, another one at each run. OutOfRangeError at the end."""
         announced = {**_announced(self._parts), "name": name}
-        if self._handle.dtype.name == "string":
-            found = ops.iterator_next_of(self._handle, **announced)
+        if self._iterator_resource.dtype.name == "string":
+            found = ops.iterator_next_of(self._iterator_resource, **announced)
         else:
             begun = self._begun
-            found = ops.iterator_next(self._handle, begun["sources"], program=begun.get("program", ()),
+            found = ops.iterator_next(self._iterator_resource, begun["sources"], program=begun.get("program", ()),
                                       functions=begun.get("functions", ()), **announced)
         return tensors(self._parts, _several(found))
 
@@ -176,7 +176,7 @@ class _Saved(SaveableObject):
     """An iterator in checkpoints: where it is, under the name of its operation."""
 
     def __init__(self, iterator: Iterator) -> None:
-        self._iterator, handle = iterator, iterator._handle
+        self._iterator, handle = iterator, iterator._iterator_resource
         with handle.graph.colocate_with(handle.op):
             position = ops.iterator_position(handle)
         super().__init__(handle, [SaveSpec(position, "", f"{handle.op.name}-state")], handle.op.name)
@@ -196,7 +196,7 @@ def make_saveable_from_iterator(iterator: Iterator) -> SaveableObject:
     Restored, it goes on behind the elements that were read, of its own dataset and in the order that this had; one that has
     not begun begins by that. TypeError (DtypeError) for what is no iterator of this graph, as one from a string handle.
     """
-    if not isinstance(iterator, Iterator) or iterator._handle.dtype.name == "string":
+    if not isinstance(iterator, Iterator) or iterator._iterator_resource.dtype.name == "string":
         raise errors.DtypeError(f"make_saveable_from_iterator: {iterator!r} does not hold a place in a dataset; pass an "
                                 "iterator that a dataset or from_structure made")
     return _Saved(iterator)

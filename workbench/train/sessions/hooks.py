@@ -184,12 +184,15 @@ class CheckpointSaverHook(_StepHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         interval, writing = self.checkpoints.interval, self.checkpoints.writing
         interval.stepped(time.perf_counter() - self._began, writing)
-        due = self._seconds is not None and not writing and time.monotonic() - self._when >= interval.seconds
+        first = self._saved < 0      # of a session that the hook was not told of
+        due = first or (self._seconds is not None and not writing and time.monotonic() - self._when >= interval.seconds)
         due |= self._steps is not None and self._at_most(run_values) - max(self._saved, 0) >= self._steps
         if due:
             step = self._now(run_context.session)
-            if self._seconds is not None or step - max(self._saved, 0) >= (self._steps or 1):
+            if first or self._seconds is not None or step - max(self._saved, 0) >= (self._steps or 1):
                 self._save(run_context.session, step)
+            if first:
+                self.checkpoints.wait()
 
     def end(self, session: Any) -> None:
         step = self._now(session)
@@ -214,9 +217,9 @@ class CheckpointSaverHook(_StepHook):
 
 
 class SummarySaverHook(_StepHook):
-    """Write `summary_op`, a tensor or a list of them (default: the scaffold's, else all of the graph), every `save_steps` steps
-    of this session or every `save_secs` seconds; they are fetched with the step. Summaries go to `summary_writer` or to
-    `output_dir`."""
+    """Write `summary_op`, a tensor or a list of them (default: the scaffold's, else all of the graph), every `save_steps`
+    global steps or every `save_secs` seconds; they are fetched with the step, and written as of the global step after it.
+    Summaries go to `summary_writer` or to `output_dir`."""
 
     def __init__(self, save_steps: int | None = None, save_secs: float | None = None, output_dir: Any = None,
                  summary_writer: Any = None, scaffold: Any = None, summary_op: Any = None) -> None:
@@ -224,29 +227,30 @@ class SummarySaverHook(_StepHook):
             raise errors.InvalidArgumentError("SummarySaverHook: Exactly one of scaffold or summary_op must be provided")
         self._timer = SecondOrStepTimer(save_secs, save_steps)
         self._summary, self._scaffold, self._writer, self._folder = summary_op, scaffold, summary_writer, output_dir
-        self._count, self._asked = 0, False
+        self._next: int | None = None      # what is asked of the timer: the global step after the next run
+        self._asked = False
 
     def begin(self) -> None:
         if self._writer is None and self._folder is not None:
             self._writer = FileWriter(self._folder)
-        self._step = get_global_step()
+        self._step, self._next = get_global_step(), None
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        self._asked = self._timer.should_trigger_for_step(self._count)
         chosen = self._summary if self._scaffold is None else self._scaffold.summary_op
-        if not self._asked or chosen is None:
-            self._asked = False
-            return None
-        wanted = list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
-        return SessionRunArgs([wanted] if self._step is None else [wanted, self._step])
+        self._asked = chosen is not None and (self._next is None or self._timer.should_trigger_for_step(self._next))
+        summaries = [] if not self._asked else list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
+        return SessionRunArgs([summaries, [] if self._step is None else [self._step]])
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        if self._asked and self._writer is not None:
-            self._timer.update_last_triggered_step(self._count)
-            step = int(run_values.results[1]) if self._step is not None else self._count
-            for made in run_values.results[0]:
+        summaries, read = run_values.results
+        step = self._at_most(SessionRunValues(read[0])) if read else self._next or 0
+        if read and (self._asked or self._next is None or self._timer.should_trigger_for_step(step + 1)):
+            step = self._now(run_context.session)
+        if self._asked:
+            self._timer.update_last_triggered_step(step)
+            for made in summaries if self._writer is not None else ():
                 self._writer.add_summary(made, step)
-        self._count += 1
+        self._next = step + 1
 
     def end(self, session: Any) -> None:
         if self._writer is not None:
@@ -269,6 +273,11 @@ class LoggingTensorHook(SessionRunHook):
         self._tensors = tensors if isinstance(tensors, dict) else {getattr(t, "name", str(t)): t for t in tensors}
         self._timer = None if only_end else SecondOrStepTimer(every_n_secs, every_n_iter)
         self._at_end, self._format, self._count, self._asked = at_end, formatter, 0, False
+
+    def begin(self) -> None:
+        self._count = 0
+        if self._timer is not None:
+            self._timer.reset()
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         self._asked = self._timer is not None and self._timer.should_trigger_for_step(self._count)

@@ -33,12 +33,14 @@ _OF_NETWORKS = "candidate_sampling_ops ctc_ops embedding_ops nn nn_grad nn_impl 
 
 globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
 state_ops = Namespace(**_ALL, **_small.STATE)
+array_ops = Namespace(**_ALL, **_small.ARRAYS)
 weights_broadcast_ops = Namespace(**_ALL, **_small.WEIGHTS)
 variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
 globals().update(dict.fromkeys(_GENERATED.split(), _Generated(**_ALL)))
 gen_candidate_sampling_ops = gen_ctc_ops = gen_nn_ops = _Generated(**_NETWORKS)
 gen_image_ops = _Generated(**vars(tf.image))
+gen_dataset_ops = _Generated(**_ALL, **_small.ITERATORS)
 control_flow_ops = Namespace(**_ALL, **_small.FLOW, smart_cond=tf.contrib.layers.utils.smart_cond,
                              with_dependencies=_small.with_dependencies)
 init_ops = Namespace(**_ALL, **{name: getattr(_initializers, name) for name in (
