@@ -71,6 +71,19 @@ def test_the_newest_complete_step_with_all_tasks():
     assert all(0 <= begin <= until <= view.length + 1e-6 for begin, until in zip(view.begin, view.until, strict=True))
 
 
+def test_what_is_followed_is_a_step_that_the_verdict_speaks_of_not_one_that_fills_its_queue():
+    train = [Span(kind, "work", PS, "", 0, at * 0.05, at * 0.05 + 0.04, 2 * at, executable="session_0_0")
+             for at in range(10) for kind in ("segment", "step")]
+    fill = [Span(kind, "put", PS, "", 1, at * 0.05 + 0.045, at * 0.05 + 0.046, 2 * at + 1, executable="session_0_1")
+            for at in range(10) for kind in ("segment", "step")]
+    journal = journal_of(sorted([*train, *fill], key=lambda span: span.end))
+    journal.set_status(session="session_0")
+    hub = hub_of(journal)
+    view = shown(hub)
+    assert [row.median_ms for row in hub.whole("work").rows] == [pytest.approx(40.0)]
+    assert (view.step, round(view.length)) == (18, 40) and shown(hub, step=19).step == 19
+
+
 def test_what_a_task_does_in_the_timeline_is_what_it_does_in_its_account():
     """A timed step has its operations and the segments that they are in: each moment counts once; who is done waits."""
     spans = run(Plant(workers=3, servers=1, steps=4, work={SLOW: 3.0}))
