@@ -16,6 +16,7 @@ from rich.text import Text
 from workbench.core.trace import StatusRecord, journal
 from workbench.train.progress import Progress
 from workbench.viz.books import books_of
+from workbench.viz.losses import losses
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.verdict import UNKNOWN, Summary
 
@@ -165,7 +166,7 @@ def _state(status: StatusRecord) -> list[Any]:
     part = f"{status.part:,} of {status.parts:,}" if status.parts else ""
     words = " ".join(filter(None, (status.state, part, status.what, status.cause))) + (f". {status.fix}" if status.fix else "")
     said = [words] if status.state not in ("running", "ready", "empty") or (status.state == "running" and status.what) else []
-    others = [f"{task.cause}. {task.fix}" for task in status.lost if task.cause not in status.cause]
+    others = [f"{cause}. {fix}" for cause, fix in losses(status.lost, status.cause)]
     return [Text(line, style="yellow") for line in (*said, *others)]
 
 

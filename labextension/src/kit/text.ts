@@ -77,6 +77,26 @@ export function ended(word: string, status: { step: number; of: number; counted:
   return `${word} at step ${step.toLocaleString('en')}: ${cause.replace(`step ${step}: `, '')}`;
 }
 
+const NAMED = 4; // tasks of which each is named
+
+/**
+ * Cause and fix of each group of lost tasks with the same of both but for their names, without those that are in `said`: as
+ * workbench/viz/losses.py says it.
+ */
+export function losses(lost: readonly { task: string; cause: string; fix: string }[], said: string): [string, string][] {
+  const groups = new Map<string, (typeof lost)[number][]>();
+  for (const one of lost.filter(({ cause }) => cause && !said.includes(cause))) {
+    const key = JSON.stringify([one.cause.replaceAll(one.task, ''), one.fix]);
+    groups.set(key, [...(groups.get(key) ?? []), one]);
+  }
+  return [...groups.values()].map(([{ cause, fix }, ...others]) => {
+    const names = others.map(one => shortTask(one.task));
+    const shown = names.length > NAMED ? [...names.slice(0, NAMED - 1), `${names.length - NAMED + 1} more`] : names;
+    const all = [shown.slice(0, -1).join(', '), shown[shown.length - 1]].filter(Boolean).join(' and ');
+    return [sentence(cause) + (all && ` The same happened to ${all}.`), sentence(fix)];
+  });
+}
+
 /** "/job:worker/task:1" reads better as "worker:1". */
 export function shortTask(task: string): string {
   const parts = /job:([^/]+)\/(?:replica:\d+\/)?task:(\d+)/.exec(task);

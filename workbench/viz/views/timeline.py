@@ -131,8 +131,8 @@ class Timeline(View):
             self._follow(now)
 
     def _follow(self, now: float) -> None:
-        """The newest step of which no more spans come; of a run whose steps are judged one of these, not what fills its queues or
-        evaluates now and then."""
+        """The newest step of which no more spans come; of a run whose steps are judged one of these, not what fills its
+        queues or evaluates now and then."""
         told, regular = self.journal.told, self.books.regular
         judged = set(map(run_of, regular))
         for recorded in self._steps.newest_first():
