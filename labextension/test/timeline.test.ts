@@ -69,6 +69,14 @@ describe('ticks', () => {
     expect(found.some(value => Object.is(value, -0))).toBe(false);
   });
 
+  it.each([
+    [0, 4.33, 2, 3],
+    [0, 4.33, 1, 1],
+    [0.9, 1.7, 2, 2]
+  ])('of %f to %f are at least two where %i are wanted', (low, high, count, least) => {
+    expect(ticks(low, high, count).length).toBeGreaterThanOrEqual(least);
+  });
+
   it('say times in the unit that the longest has', () => {
     expect([unitOf(0.4), unitOf(6.6), unitOf(25_000)].map(([unit]) => unit)).toEqual(['µs', 'ms', 's']);
   });

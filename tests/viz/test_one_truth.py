@@ -22,6 +22,7 @@ from workbench.core.trace import Journal
 from workbench.train.progress import Progress
 from workbench.viz.books import books_of
 from workbench.viz.hub import Hub, hub_of
+from workbench.viz.ledger import PARTS
 from workbench.viz.losses import losses
 from workbench.viz.palette import short_task
 from workbench.viz.report import render_report
@@ -132,8 +133,10 @@ def test_dask_s_page_says_the_same(seen):
     reporter._tell = lambda message: page.log_event("workbench", message)
     reporter.summary()
     table = summarise(page.rows)
-    shown = dict(zip(table["task"], table["work"], strict=True))
-    assert shown == {row.task: row.work for row in seen.hub._books.summary.rows} and page.verdict == seen.work.verdict.text
+    shown = {name: tuple(table[part][at] for part in PARTS[:5]) for at, name in enumerate(table["task"])}
+    rows = seen.hub._books.summary.rows
+    assert shown == {short_task(row.task): tuple(getattr(row, part) for part in PARTS[:5]) for row in rows}
+    assert page.verdict == seen.work.verdict.text
     reporter.summary()      # no other verdict, nothing to tell
     assert len(page.rows) == len(shown)
 

@@ -107,6 +107,15 @@ def test_the_slow_worker_is_the_critical_path():
     assert " work, " in view.path and view.path_begin == sorted(view.path_begin)
 
 
+def test_the_path_lies_on_the_thread_that_it_goes_through_and_threads_are_counted():
+    device, busy = f"{PS}/device:CPU:0", 139630530987712      # as systems number them
+    spans = [Span("segment", name, PS, device, thread, start, end, 3, executable="session_0_0")
+             for name, thread, start, end in (("short", 0, 0.0, 0.1), ("long", busy, 0.1, 0.9), ("end", 0, 0.9, 1.0))]
+    view = shown(hub_of(journal_of(spans)))
+    assert [lane.label for lane in view.lanes] == ["ps:0 CPU:0 thread 1", "ps:0 CPU:0 thread 2"]
+    assert list(view.path_lane) == [0, 1, 0] and [view.names[i] for i in view.path_name] == ["short", "long", "end"]
+
+
 def test_every_message_is_an_arrow_forward_in_time():
     view = shown(hub_of(journal_of(run(Plant(workers=3, servers=1, steps=4)))))
     ends = {(view.lanes[a].task, view.lanes[b].task) for a, b in zip(view.arrow_source, view.arrow_target, strict=True)}

@@ -32,6 +32,8 @@ class Link:
     start: float
     end: float
     message: str = ""  # of a transfer
+    device: str = ""  # of the span, of a gap that of the one after it
+    thread: int = 0
 
 
 def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
@@ -59,10 +61,11 @@ def path_through(batch: Batch) -> list[Link]:
         begin, before, link = _back(at, until, past)
         span = Span(*batch.rows[at])
         message = span.message if link == "transfer" else ""
-        links.append(Link(link, span.task, span.name, 1e3 * (begin - origin), 1e3 * (until - origin), message))
+        where = span.device, span.thread
+        links.append(Link(link, span.task, span.name, 1e3 * (begin - origin), 1e3 * (until - origin), message, *where))
         ended = begin if before is None else min(begin, float(end[before]))
         if ended < begin - _SLACK:
-            links.append(Link("gap", span.task, "", 1e3 * (ended - origin), 1e3 * (begin - origin)))
+            links.append(Link("gap", span.task, "", 1e3 * (ended - origin), 1e3 * (begin - origin), "", *where))
         until, at = ended, before
     return links[::-1]
 

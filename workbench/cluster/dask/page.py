@@ -23,14 +23,17 @@ ROUTE = "/individual-workbench-step-times"       # the prefix makes Dask's Jupyt
 PAGE = "workbench"                               # the same in the dashboard's own menu
 _ROWS = 5000
 _WINDOW = 60.0                                   # seconds after which a task that no longer steps is left out
-_PARTS = ("work", "transfer", "input", "wait")
+_PARTS = ("work", "transfer", "input", "wait", "uncovered")
 # as in every view: the colours of a step's parts, a pattern each; what says which task it is stands at the axis
-_WORDS = ["works", "transfers", "waits for input", "waits for others"]
-_INKS, _HATCHED = ["#2b7bba", "#f0c494", "#c6c0d6", "#ffffff"], ["#2b7bba", "#e08214", "#8073ac", "#616161"]
-_HATCHES = ["blank", "vertical_line", "dot", "right_diagonal_line"]
+_WORDS = ["works", "transfers", "waits for input", "waits for others", "is not recorded"]
+_INKS = ["#2b7bba", "#f0c494", "#c6c0d6", "#ffffff", "#bdbdbd"]
+_HATCHED = ["#2b7bba", "#e08214", "#8073ac", "#616161", "#bdbdbd"]
+_HATCHES = ["blank", "vertical_line", "dot", "right_diagonal_line", "blank"]
 _COLUMNS = ("task", "worker", *_PARTS, "cost", "waits_for", "color")
 _TITLE = "What each task's step consists of"
 _REFRESH = 500                                   # milliseconds
+# where Dask's menu takes two lines
+_BELOW_MENU = "@media (max-width: 1100px) { :host { box-sizing: border-box; padding-top: 44px; } }"
 
 
 def bar(task: str, worker: str, span: Span, wall: float) -> dict[str, Any]:
@@ -45,7 +48,7 @@ def bar(task: str, worker: str, span: Span, wall: float) -> dict[str, Any]:
 def row(session: str, of: Row, worker: str, time: float) -> dict[str, Any]:
     """What a task's steps consist of, in milliseconds; `time` is wall-clock seconds."""
     return {"session": session, "task": of.task, "worker": worker, "time": time, "work": of.work, "transfer": of.transfer,
-            "input": of.input, "wait": of.wait, "cost": of.cost, "waits_for": of.waits_for}
+            "input": of.input, "wait": of.wait, "uncovered": of.uncovered, "cost": of.cost, "waits_for": of.waits_for}
 
 
 class WorkbenchScheduler(SchedulerPlugin):
@@ -130,7 +133,7 @@ def summarise(rows: Iterable[dict[str, Any]], lost: Mapping[str, Mapping[str, st
         newest[session, task] = {**dict.fromkeys(_PARTS, 0.0), "worker": "", "cost": 0.0, "waits_for": ""}
     several = len({session for session, _ in newest}) > 1
     for (session, task), one in sorted(newest.items(), key=lambda item: (item[0][0], device_order(item[0][1])), reverse=True):
-        name = f"{task}{' lost' if (session, task) in gone else ''}{f' ({session[:4]})' if several else ''}"
+        name = f"{short_task(task)}{' lost' if (session, task) in gone else ''}{f' ({session[:4]})' if several else ''}"
         shown = {**one, "task": name, "color": color_of(task)}
         for name in _COLUMNS:
             columns[name].append(shown[name])
@@ -141,7 +144,7 @@ def summarise(rows: Iterable[dict[str, Any]], lost: Mapping[str, Mapping[str, st
 
 class _StepTimes:
     def __init__(self, scheduler: Any) -> None:
-        from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, HoverTool
+        from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, HoverTool, InlineStyleSheet
         from bokeh.plotting import figure
 
         self._plugin = scheduler.workbench
@@ -150,7 +153,8 @@ class _StepTimes:
         self.tasks = FactorRange()
         self.span = DataRange1d(start=0)
         self.root = figure(title=self._plugin.headline(), y_range=self.tasks, x_range=self.span,
-                           x_axis_label="milliseconds of a step", sizing_mode="stretch_both", tools="save")
+                           x_axis_label="milliseconds of a step", sizing_mode="stretch_both", tools="save",
+                           stylesheets=[InlineStyleSheet(css=_BELOW_MENU)])
         self.root.hbar_stack(_PARTS, y="task", height=0.7, fill_color=_INKS, line_color=_INKS, source=self.source,
                              hatch_pattern=_HATCHES, hatch_color=_HATCHED, hatch_scale=8.0, legend_label=_WORDS)
         self.root.scatter(x=0, y="task", marker="square", size=14, fill_color="color", line_color="white", source=self.source)
