@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from bokeh.client import pull_session
-from bokeh.models import ColumnDataSource, HBar
+from bokeh.models import ColumnDataSource, HBar, Title
 from distributed import Client, LocalCluster
 from distributed.diagnostics.task_stream import TaskStreamPlugin
 
@@ -78,6 +78,8 @@ def test_a_lost_task_is_marked_with_cause_and_fix_however_old_its_account():
     assert table["task"] == ["worker:2 lost", "worker:1", "worker:0 lost"] and table["work"] == [0.0, 1.0, 9.0]
     assert table["color"] == [color_of(silent), color_of(alive), color_of(dead)] and plugin.count == 1
     assert plugin.headline().strip() == "It died. Restart it."
+    plugin.log_event("workbench", {"session": "aaaabbbb", "lost": {one: f"{one} died. Restart it." for one in (dead, alive)}})
+    assert plugin.headline() == f"{dead} died. Restart it. The same happened to worker:1."
     plugin.log_event("workbench", {"session": "aaaabbbb", "lost": {}})
     assert plugin.headline() == "even"
 
@@ -121,6 +123,8 @@ def test_the_page_shows_the_tasks_of_a_running_cluster():
                 while not any(one["key"].startswith("worker:0 ") for one in list(stream.buffer)):
                     cluster.run_step("h")
                 assert session.document.title == "Workbench: step times"
+                headline = session.document.select_one({"type": Title}).text
+                assert headline.split() and max(map(len, headline.splitlines())) <= dashboard._LINE
                 shown = session.document.select_one({"type": ColumnDataSource}).data
                 assert list(shown["task"]) == list(plugin.table()["task"]) and min(shown["work"]) >= 0
                 assert {one.fill_color.value for one in session.document.select({"type": HBar})} == set(dashboard._INKS)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import textwrap
 from collections import deque
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -10,7 +11,8 @@ from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from workbench.core.trace import Span
+from workbench.core.trace import Span, TaskRecord
+from workbench.viz.losses import losses
 from workbench.viz.palette import color_of, device_order, short_task
 from workbench.viz.verdict import Row
 
@@ -31,9 +33,10 @@ _HATCHED = ["#2b7bba", "#e08214", "#8073ac", "#616161", "#bdbdbd"]
 _HATCHES = ["blank", "vertical_line", "dot", "right_diagonal_line", "blank"]
 _COLUMNS = ("task", "worker", *_PARTS, "cost", "waits_for", "color")
 _TITLE = "What each task's step consists of"
+_LINE = 90                                       # characters of the headline in a line
 _REFRESH = 500                                   # milliseconds
 # where Dask's menu takes two lines
-_BELOW_MENU = "@media (max-width: 1100px) { :host { box-sizing: border-box; padding-top: 44px; } }"
+_BELOW_MENU = "@media (max-width: 1100px) { :host { top: 44px; height: calc(100% - 44px) !important; } }"
 
 
 def bar(task: str, worker: str, span: Span, wall: float) -> dict[str, Any]:
@@ -116,7 +119,8 @@ class WorkbenchScheduler(SchedulerPlugin):
 
     def headline(self) -> str:
         """Who is lost, why and what to do; else the verdict."""
-        return " ".join(why for lost in self.lost.values() for why in lost.values()) or self.verdict or _TITLE
+        gone = [TaskRecord(0.0, task, "lost", cause=why) for lost in self.lost.values() for task, why in lost.items()]
+        return " ".join(f"{cause}." for cause, _ in losses(gone)) or self.verdict or _TITLE
 
 
 def summarise(rows: Iterable[dict[str, Any]], lost: Mapping[str, Mapping[str, str]] = MappingProxyType({})
@@ -152,7 +156,7 @@ class _StepTimes:
         self.source = ColumnDataSource(dict(self._plugin.table()))
         self.tasks = FactorRange()
         self.span = DataRange1d(start=0)
-        self.root = figure(title=self._plugin.headline(), y_range=self.tasks, x_range=self.span,
+        self.root = figure(title=" ", y_range=self.tasks, x_range=self.span,
                            x_axis_label="milliseconds of a step", sizing_mode="stretch_both", tools="save",
                            stylesheets=[InlineStyleSheet(css=_BELOW_MENU)])
         self.root.hbar_stack(_PARTS, y="task", height=0.7, fill_color=_INKS, line_color=_INKS, source=self.source,
@@ -170,7 +174,8 @@ class _StepTimes:
         self._seen = self._plugin.count
         table = self._plugin.table()
         title: Any = self.root.title
-        title.text, title.text_color = self._plugin.headline(), "#c62828" if any(self._plugin.lost.values()) else "#444444"
+        title.text = textwrap.fill(self._plugin.headline(), _LINE)
+        title.text_color = "#c62828" if any(self._plugin.lost.values()) else "#444444"
         if list(self.tasks.factors) != table["task"]:
             self.tasks.factors = table["task"]
         self.source.data = dict(table)
