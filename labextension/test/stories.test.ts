@@ -62,7 +62,7 @@ describe('a story', () => {
     );
     const pieces = [...node.querySelectorAll('.wb-Facts span')].map(piece => piece.textContent);
     expect(pieces.slice(1)).toEqual(['in a/b · ', '3 records lost · ', 'a.ipynb']);
-    expect(pieces[0]).toMatch(/^step \d+ of 60 · $/);
+    expect(pieces[0]).toMatch(/^\d+ of 60 steps · $/);
   });
 
   it('draws again what changed, and nothing else', () => {

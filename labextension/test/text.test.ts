@@ -13,8 +13,17 @@ import {
   shortDevice,
   shortTask,
   span,
+  steps,
   taskOf
 } from '../src/kit/text';
+
+describe('how far a run is', () => {
+  it('is counted by a training loop, and else the number that its records carry', () => {
+    expect(steps({ step: 938, of: 4000, counted: true })).toBe('938 of 4,000 steps');
+    expect(steps({ step: 1, of: 0, counted: true })).toBe('1 step');
+    expect(steps({ step: 1213, of: 0, counted: false })).toBe('step 1,213');
+  });
+});
 
 describe('the end of a run', () => {
   it('numbers the step that failed as its error does, once, and counts what a training loop has done', () => {

@@ -69,10 +69,10 @@ def test_a_training_is_a_live_widget_with_a_text_beside_it(shell, training):
     seen(run, 3)
     data, _ = shell.display_formatter.format(run)
     assert "application/vnd.jupyter.widget-view+json" in data
-    facts = ("step 3 of 10", "7 steps/s", "1 s left", "loss 0.5", "accuracy 25.0 %")
+    facts = ("3 of 10 steps", "7 steps/s", "1 s left", "loss 0.5", "accuracy 25.0 %")
     places = [data["text/html"].find(words) for words in facts]
     assert places == sorted(places) and places[0] > 0, "how far and how long still, then how well"
-    assert data["text/plain"] == repr(run) == "<Training running: step 3 of 10, loss 0.5, accuracy 0.25>"
+    assert data["text/plain"] == repr(run) == "<Training running: 3 of 10 steps, loss 0.5, accuracy 0.25>"
 
 
 def test_the_widget_follows_to_the_end(training):
@@ -106,7 +106,7 @@ def test_a_training_that_failed_says_why():
     run = Training(records())
     with pytest.raises(errors.AbortedError):
         run.join(60)
-    assert repr(run) == "<Training failed: step 2 of 9: AbortedError: step 2: <worker:1> died; start it again>"
+    assert repr(run) == "<Training failed: 2 of 9 steps: AbortedError: step 2: <worker:1> died; start it again>"
     shown = bundle(run)["text/html"]
     assert shown.endswith("<div>AbortedError: step 2: &lt;worker:1&gt; died; start it again</div></div>"), "a line of its own"
     assert shown.count("nowrap") == 2, "state and step, each in one piece"

@@ -154,7 +154,7 @@ def picture(title: str, record: Progress, elapsed: float, summary: Summary, stat
     left = (record.steps - record.step) / rate if rate else None
     head = Table.grid(padding=(0, 2))
     bar = ProgressBar(total=record.steps, completed=record.step, width=30)
-    head.add_row(bar, Text(f"step {record.step} of {record.steps}", no_wrap=True))
+    head.add_row(bar, Text(f"{record.step} of {record.steps} steps", no_wrap=True))
     values = Text.assemble("loss ", (number(record.loss, ".4f"), "bold"), "   accuracy ",
                            (percent(record.accuracy), "bold"), f"   {number(rate, '.1f')} steps/s",
                            f"   elapsed {duration(elapsed)}   left {duration(left)}")

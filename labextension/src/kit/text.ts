@@ -59,10 +59,15 @@ export function labels(values: number[]): string[] {
   return texts.find(made => new Set(made).size === values.length) ?? values.map(String);
 }
 
-/** "step 1,200 of 2,000" */
-export function steps(status: { step: number; of: number }): string {
-  const of = status.of ? ` of ${status.of.toLocaleString('en')}` : '';
-  return `step ${status.step.toLocaleString('en')}${of}`;
+/**
+ * What a training loop has done, "1,200 of 2,000 steps", where one counts; else the number that the records of the newest step
+ * carry, "step 1,213". They differ: a session's initialisations and evaluations are steps as well.
+ */
+export function steps({ step, of, counted }: { step: number; of: number; counted: boolean }): string {
+  if (counted) {
+    return of ? `${step.toLocaleString('en')} of ${count(of, 'step')}` : count(step, 'step');
+  }
+  return `step ${step.toLocaleString('en')}`;
 }
 
 /**
@@ -70,9 +75,9 @@ export function steps(status: { step: number; of: number }): string {
  * counts what is done, "Failed after 200 of 1,000 steps: step 213: why".
  */
 export function ended(word: string, status: { step: number; of: number; counted: boolean; cause: string }): string {
-  const { step, of, counted, cause } = status;
+  const { step, counted, cause } = status;
   if (counted) {
-    return `${word} after ${of ? `${step.toLocaleString('en')} of ${count(of, 'step')}` : count(step, 'step')}: ${cause}`;
+    return `${word} after ${steps(status)}: ${cause}`;
   }
   return `${word} at step ${step.toLocaleString('en')}: ${cause.replace(`step ${step}: `, '')}`;
 }
