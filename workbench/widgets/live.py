@@ -145,7 +145,8 @@ class LiveView(anywidget.AnyWidget):
         """State and verdict."""
         status, work = self._hub.status(), self._hub.whole("work")
         of = f" of {status['of']:,}" if status["of"] else ""
-        facts = [f"{status['step']:,}{of} steps" if status["counted"] else f"step {status['step']:,}", *(status[name] for name in ("what", "cause", "fix") if status[name])]
+        done = f"{status['step']:,}{of} steps" if status["counted"] else f"step {status['step']:,}"
+        facts = [done, *(status[name] for name in ("what", "cause", "fix") if status[name])]
         facts += [f"{cause}. {fix}" for cause, fix in losses(self._hub.journal.current().lost, status["cause"])]
         verdict = " ".join(filter(None, (work.verdict.text, work.verdict.action))) if work is not None else ""
         state = html.escape(status["state"].capitalize())
