@@ -158,3 +158,9 @@ def test_an_explanation_is_a_table_of_its_operations(shell):
     assert shown["text/plain"] == str(found)
     assert shown["text/html"].count("<tr>") == 1 + len(found.rows) and "<td" in shown["text/html"]
     assert "arena" in shown["text/html"] and "<script" not in shown["text/html"] and "fused: multiply" in shown["text/html"]
+
+
+def test_progress_says_what_was_measured_in_few_digits():
+    assert repr(Progress(2500, 4000, 0.006886091083288193, None, 171.33457027256546)) == (
+        "Progress(step=2500, steps=4000, loss=0.006886, steps_per_second=171.3)")
+    assert repr(Progress(1, 4, message="worker 1 joined")) == "Progress(step=1, steps=4, message='worker 1 joined')"
