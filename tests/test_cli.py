@@ -353,7 +353,7 @@ def in_terminal(argument, heard, key=b"", program=IN_TERMINAL):
 def test_a_terminal_shows_a_live_picture():
     code, text = in_terminal("3", b"")
     assert code == 0
-    for part in ("note 2", "step 3 of 3", "12.0 steps/s", "loss ", "90.00 %", "left 0:00", "finished step 3/3"):
+    for part in ("note 2", "3 of 3 steps", "12.0 steps/s", "loss ", "90.00 %", "left 0:00", "finished step 3/3"):
         assert part in text, part
 
 

@@ -132,8 +132,8 @@ LAYERS = (
     ("models as functions", "formats.predictor"),
     ("frozen graphs", "formats.freezing"),
     ("formats", "formats"),
-    ("accounts of a run", "viz.accounting viz.batch viz.blame viz.books viz.ledger viz.names viz.palette viz.reader viz.slices "
-                          "viz.stretches viz.units viz.verdict viz.waiting viz.window"),
+    ("accounts of a run", "viz.accounting viz.batch viz.blame viz.books viz.ledger viz.losses viz.names viz.palette viz.reader "
+                          "viz.slices viz.stretches viz.units viz.verdict viz.waiting viz.window"),
     ("cluster", "cluster.*"),
     ("views", "viz.*"),
     ("widgets and files", "widgets.* io.*"),

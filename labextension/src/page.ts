@@ -1,7 +1,7 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
-import { ended, format, sentence, span, steps } from './kit/text';
-import { alike, mark, put, say } from './kit/keep';
+import { ended, format, losses, sentence, span, steps } from './kit/text';
+import { alike, arrange, Kept, mark, put, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
 import { type Context, type Shown, type ViewKind, VIEWS } from './kit/view';
@@ -178,8 +178,10 @@ export class Page {
       running && status.counted ? '' : BUSY.includes(status.state) && status.seconds >= 1 ? `for ${span(status.seconds)}` : '';
     const inside = status.what ? (running ? `in ${status.what}` : status.what) : '';
     const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
-    const facts = [steps(status), rate, part, inside, long, lost, this._standing.name];
-    say(this._facts, facts.filter(Boolean).join(' · '));
+    const facts = [steps(status), rate, part, inside, long, lost, this._standing.name].filter(Boolean);
+    const pieces = this._pieces.of(facts.map((_, i) => String(i)));
+    pieces.forEach((piece, i) => say(piece, `${facts[i]}${i < facts.length - 1 ? ' · ' : ''}`));
+    arrange(this._facts, pieces);
     put(this._facts, { title: this._facts.textContent! });
     put(this._link, { hidden: !/^https?:/.test(status.page) });
     mark(this._link, 'href', String(status.page));
@@ -213,10 +215,7 @@ export class Page {
     for (const [topic, why] of Object.entries(this._snapshot?.faults ?? {}).filter(([, why]) => why)) {
       lines.push([`The view "${topic}" cannot be shown.`, why]);
     }
-    for (const lost of status?.lost.filter(one => one.cause) ?? []) {
-      const said = lines.some(([fact]) => fact.includes(lost.cause)); // by the step that it ended
-      said || lines.push([sentence(lost.cause), sentence(lost.fix)]);
-    }
+    lines.push(...losses(status?.lost ?? [], lines.flat().join())); // but for those that the step tells of that they ended
     const text = lines.flat().join('\n');
     put(this._trouble, { hidden: !text });
     const bad = status?.state === 'failed' || !!status?.lost.length || !!silence;
@@ -302,6 +301,7 @@ export class Page {
   private _pill = document.createElement('span');
   private _link = document.createElement('a');
   private _facts = document.createElement('span');
+  private _pieces = new Kept(() => document.createElement('span')); // one a fact
   private _pause = button('Pause', 'Pause training', () => this._asks(this._pauses));
   private _stop = button('Stop', 'Stop training: the next step raises CancelledError', () => void this._host.command('stop'));
   private _views: Shown[] = VIEWS.map(kind => kind.make(this._host));

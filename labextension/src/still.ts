@@ -30,6 +30,7 @@ function withPicture(renderer: Renderer, picture: () => Renderer): Renderer {
     }
     const shown = picture();
     await shown.renderModel(model);
+    renderer.addClass('wb-Still'); // narrower than a widget may be
     shown.node.title = 'As it was last seen. Run the cell again to follow the program.';
     renderer.node.textContent = '';
     renderer.addWidget(shown);

@@ -97,7 +97,7 @@ describe('the page in a cell', () => {
       heard({ page: 'another', said: { v: VERSION, kind: 'update', seq: 1, status: {}, topics: {} } })
     );
     model.update({}, { step: 4 });
-    await until(() => node.querySelector('.wb-Facts')!.textContent!.startsWith('step 4'));
+    await until(() => node.querySelector('.wb-Facts')!.textContent!.startsWith('4 steps'));
     expect(model.sent.filter(one => one.command === 'ack')).toHaveLength(1);
     ends.reverse().forEach(end => end());
     ends = [];

@@ -48,6 +48,18 @@ describe('search', () => {
     expect(search.node.textContent).toContain('and 3 more');
   });
 
+  it('stays out of the way once a hit was taken, until one asks for more', () => {
+    const field = typed(search, 'a');
+    const found = { asked: 'a', hits: [{ id: 'b/add', text: 'add' }], more: 0, wrong: '' };
+    const list = search.node.querySelector('ul')!;
+    search.show(found);
+    field.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter' }));
+    search.show({ ...found }); // with the graph that opened
+    expect(list.hidden).toBe(true);
+    field.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }));
+    expect(list.hidden).toBe(false);
+  });
+
   it('leaves an answer to an older question aside, and says when nothing was found', () => {
     typed(search, 'abc');
     search.show({ asked: 'ab', hits: [{ id: 'ab', text: '' }], more: 0, wrong: '' });

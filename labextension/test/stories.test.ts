@@ -52,6 +52,19 @@ describe('a story', () => {
     expect(facts(step + 2)).toContain('steps/s');
   });
 
+  it('keeps each fact of the header in one piece', () => {
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const first = snapshotOf(SCENARIOS[0]);
+    page.show(
+      { ...first, status: { ...first.status!, what: 'a/b', records_lost: 3 } as Status },
+      { name: 'a.ipynb', trouble: '', silence: 0 }
+    );
+    const pieces = [...node.querySelectorAll('.wb-Facts span')].map(piece => piece.textContent);
+    expect(pieces.slice(1)).toEqual(['in a/b · ', '3 records lost · ', 'a.ipynb']);
+    expect(pieces[0]).toMatch(/^\d+ of 60 steps · $/);
+  });
+
   it('draws again what changed, and nothing else', () => {
     vi.useFakeTimers();
     const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });

@@ -8,12 +8,22 @@ import {
   exactly,
   format,
   labels,
+  losses,
   sentence,
   shortDevice,
   shortTask,
   span,
+  steps,
   taskOf
 } from '../src/kit/text';
+
+describe('how far a run is', () => {
+  it('is counted by a training loop, and else the number that its records carry', () => {
+    expect(steps({ step: 938, of: 4000, counted: true })).toBe('938 of 4,000 steps');
+    expect(steps({ step: 1, of: 0, counted: true })).toBe('1 step');
+    expect(steps({ step: 1213, of: 0, counted: false })).toBe('step 1,213');
+  });
+});
 
 describe('the end of a run', () => {
   it('numbers the step that failed as its error does, once, and counts what a training loop has done', () => {
@@ -22,6 +32,23 @@ describe('the end of a run', () => {
     expect(ended('Failed', { step: 4, of: 0, counted: false, cause: 'it is empty' })).toBe('Failed at step 4: it is empty');
     expect(ended('Failed', { step: 200, of: 1000, counted: true, cause })).toBe(`Failed after 200 of 1,000 steps: ${cause}`);
     expect(ended('Stopped', { step: 1, of: 0, counted: true, cause: 'by hand' })).toBe('Stopped after 1 step: by hand');
+  });
+});
+
+describe('losses', () => {
+  const lost = (task: string, why = 'EOF') => ({ task, cause: `${task} was lost (${why})`, fix: 'restart it.' });
+  const tasks = Array.from({ length: 9 }, (_, i) => `/job:worker/task:${i}`);
+
+  it('are told in one sentence where they are alike', () => {
+    const alike = '/job:worker/task:0 was lost (EOF). The same happened to worker:1, worker:2, worker:3 and 5 more.';
+    const other = '/job:ps/task:0 was lost (killed).';
+    expect(losses([...tasks.map(task => lost(task)), lost('/job:ps/task:0', 'killed')], '')).toEqual([
+      [alike, 'Restart it.'],
+      [other, 'Restart it.']
+    ]);
+    const two = '/job:worker/task:0 was lost (EOF). The same happened to worker:1.';
+    expect(losses([lost(tasks[0]), lost(tasks[1])], '')).toEqual([[two, 'Restart it.']]);
+    expect(losses([lost(tasks[0])], `Failed at step 3: ${lost(tasks[0]).cause}`)).toEqual([]);
   });
 });
 

@@ -69,6 +69,14 @@ describe('ticks', () => {
     expect(found.some(value => Object.is(value, -0))).toBe(false);
   });
 
+  it.each([
+    [0, 4.33, 2, 3],
+    [0, 4.33, 1, 1],
+    [0.9, 1.7, 2, 2]
+  ])('of %f to %f are at least two where %i are wanted', (low, high, count, least) => {
+    expect(ticks(low, high, count).length).toBeGreaterThanOrEqual(least);
+  });
+
   it('say times in the unit that the longest has', () => {
     expect([unitOf(0.4), unitOf(6.6), unitOf(25_000)].map(([unit]) => unit)).toEqual(['µs', 'ms', 's']);
   });
@@ -118,14 +126,33 @@ describe.each(NAMES)('timeline of "%s"', name => {
     const all = { start, end, first: 0, last: view.lanes.length - 1 };
     const sums = totals(view, all);
     expect(sums.spans).toBe(Array.from(view.count).reduce((a, b) => a + b));
-    expect(sums.kinds.reduce((a, b) => a + b)).toBeCloseTo(
-      Array.from(view.busy).reduce((a, b) => a + b),
+    const rows = view.kinds.map((_, kind) => new Set(Array.from(view.lane).filter((_, i) => view.kind[i] === kind)).size);
+    const works = view.kinds.indexOf('work'); // on a row of its own for each thread: nothing lies upon it
+    expect(sums.kinds[works]).toBeCloseTo(
+      Array.from(view.busy).reduce((sum, busy, i) => sum + (view.kind[i] === works ? busy : 0), 0),
       3
     );
+    sums.kinds.forEach((sum, kind) => expect(sum).toBeLessThanOrEqual(rows[kind] * (end - start) + 1e-6));
     const middle = (start + end) / 2;
     const halves = [totals(view, { ...all, end: middle }), totals(view, { ...all, start: middle })];
     sums.kinds.forEach((value, kind) => expect(halves[0].kinds[kind] + halves[1].kinds[kind]).toBeCloseTo(value, 3));
     expect(ofTotals(view, sums)).toMatch(/on \d+ rows, \d+ spans: works /);
+  });
+
+  it('counts a moment once however many spans of a row lie in it', () => {
+    const [lane, kind] = [
+      [0, 0, 0, 1],
+      [1, 1, 1, 1]
+    ];
+    const [begin, until] = [
+      [0, 1, 6, 0],
+      [4, 3, 8, 4]
+    ];
+    const busy = until.map((end, i) => end - begin[i]);
+    const crowded = { ...view, lane, kind, begin, until, busy, count: [1, 1, 1, 1] };
+    const sums = totals(crowded, { start: 0, end: 8, first: 0, last: 1 });
+    expect([sums.kinds[1], sums.spans]).toEqual([4 + 2 + 4, 4]);
+    expect(totals(crowded, { start: 2, end: 7, first: 0, last: 0 }).kinds[1]).toBe(2 + 1);
   });
 
   it('leads from mark to mark along a row, and to other rows, without end', () => {
@@ -158,6 +185,10 @@ describe('rows', () => {
     const { lanes } = named('all even').view;
     expect([0, 1, 2].map(i => labelOf(lanes, i))).toEqual(['ps:0 CPU:0', 'transfers', 'waiting']);
     expect(labelOf(lanes.slice(1), 0)).toBe('ps:0 transfers');
+    const { lanes: threads } = named('all even').view;
+    const rows = ['CPU:0 thread 2', 'CPU:0 thread 5', 'GPU:0 thread 1', 'transfers'];
+    const more = rows.map((row, i) => ({ ...threads[0], label: `ps:0 ${row}`, track: i < 3 ? 'work' : 'transfer' }));
+    expect(more.map((_, i) => labelOf(more, i))).toEqual(['ps:0 CPU:0', 'thread 5', 'ps:0 GPU:0', 'transfers']);
   });
 
   it('are selected by what a pointer spans, whatever the direction, and not beyond the drawing', () => {

@@ -35,6 +35,8 @@ def test_views_of_a_kernel_that_is_gone_are_the_pictures_that_were_saved(lab: La
     lab.page.reload()
     lab.page.wait_for_selector(".jp-Cell .wb-static svg g.node")
     assert "step 20" in lab.page.locator(".jp-Cell .wb-static").locator("xpath=..").inner_text()
+    child = lab.page.locator(".jp-OutputArea-child:has(.wb-static)")
+    assert child.evaluate("node => node.scrollWidth - node.clientWidth") == 0, "nothing of it is cut off"
     lab.page.wait_for_selector("text=Error displaying widget: model not found")       # theirs has no picture of ours
     assert lab.page.locator("text=Error displaying widget").count() == 1
     lab.picture("kernel-gone")

@@ -120,7 +120,7 @@ def test_a_killed_worker_is_marked_in_every_view(lab: Lab, notebook: Callable[..
     for view in ("terminal", "report", "page"):
         assert "/job:worker/task:1 was lost (" in views[view], view
     assert "worker:1 lost" in views["report"] and "worker:1 lost" in views["terminal"]
-    assert "/job:worker/task:1 lost" in views["rows"]
+    assert "worker:1 lost" in views["rows"]
     assert "(lost)" in views["cluster"]
     lab.run_cell(4)
     assert lab.errors == []

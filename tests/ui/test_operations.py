@@ -17,6 +17,14 @@ CUT = f"""() => {{
     return cells.filter(cell => cell.getBoundingClientRect().right > edge).map(cell => cell.innerText);
 }}"""
 
+LONG = """() => {
+    const body = document.querySelector('.wb-Panel .wb-Operations .wb-Section-body');
+    for (const name of body.querySelectorAll('table:first-of-type th[scope=row] span')) {
+        name.textContent = 'send/worker_0/gradients/' + 'apply_gradient_descent'.repeat(3);
+    }
+    return body.scrollWidth - body.clientWidth;
+}"""
+
 
 def test_what_takes_the_time_is_named_first_with_its_device(lab: Lab, notebook: Callable[..., str]) -> None:
     lab.open(notebook(START, TRAIN.format(steps=40)))
@@ -38,4 +46,7 @@ def test_what_takes_the_time_is_named_first_with_its_device(lab: Lab, notebook: 
     lab.page.set_viewport_size({"width": 1024, "height": 700})
     lab.wait("() => document.querySelector('.wb-Panel').clientWidth < 460")
     assert lab.page.evaluate(CUT) == [], "cut off in a narrow panel"
+    for width in (1024, 1440):      # however long the parts of a name are
+        lab.page.set_viewport_size({"width": width, "height": 700})
+        assert lab.page.evaluate(LONG) == 0, width
     assert lab.errors == []

@@ -13,7 +13,7 @@ START = "import workbench as wb"
 TRAIN = "from tests.ui.records import train\ntrain({steps})\nprint('trained', 'to the end')"
 FOREVER = TRAIN.format(steps=1_000_000)
 FACTS = "document.querySelector('.wb-Panel .wb-Facts')?.textContent ?? ''"
-STEP = f"Number(/step ([\\d,]+)/.exec({FACTS})?.[1].replaceAll(',', '') ?? -1)"
+STEP = f"Number(/[\\d,]+/.exec({FACTS})?.[0].replaceAll(',', '') ?? -1)"
 BEYOND = f"step => {STEP} > step"
 ANSWER = """async ([label, state]) => {
     const button = [...document.querySelectorAll('.wb-Panel .wb-Tools button')].find(node => node.textContent === label);

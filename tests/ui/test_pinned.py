@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 START = "import workbench as wb\nfrom tests.ui.records import train"
 PINNED = ".wb-Panel[data-pinned='true']"
 FOLLOWING = ".wb-Panel[data-pinned='false']"
-STEP = f"Number(/step ([\\d,]+)/.exec(document.querySelector(\"{PINNED} .wb-Facts\").textContent)?.[1].replaceAll(',', ''))"
+STEP = f"Number(/[\\d,]+/.exec(document.querySelector(\"{PINNED} .wb-Facts\").textContent)?.[0].replaceAll(',', ''))"
 
 KEPT = """async name => {      // JupyterLab keeps the layout a moment after it changed
     const kept = async () => (await (await fetch('/lab/api/workspaces/default')).json()).data;

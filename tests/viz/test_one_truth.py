@@ -22,6 +22,8 @@ from workbench.core.trace import Journal
 from workbench.train.progress import Progress
 from workbench.viz.books import books_of
 from workbench.viz.hub import Hub, hub_of
+from workbench.viz.ledger import PARTS
+from workbench.viz.losses import losses
 from workbench.viz.palette import short_task
 from workbench.viz.report import render_report
 from workbench.viz.report_data import read
@@ -131,8 +133,10 @@ def test_dask_s_page_says_the_same(seen):
     reporter._tell = lambda message: page.log_event("workbench", message)
     reporter.summary()
     table = summarise(page.rows)
-    shown = dict(zip(table["task"], table["work"], strict=True))
-    assert shown == {row.task: row.work for row in seen.hub._books.summary.rows} and page.verdict == seen.work.verdict.text
+    shown = {name: tuple(table[part][at] for part in PARTS[:5]) for at, name in enumerate(table["task"])}
+    rows = seen.hub._books.summary.rows
+    assert shown == {short_task(row.task): tuple(getattr(row, part) for part in PARTS[:5]) for row in rows}
+    assert page.verdict == seen.work.verdict.text
     reporter.summary()      # no other verdict, nothing to tell
     assert len(page.rows) == len(shown)
 
@@ -174,6 +178,22 @@ def test_a_loss_by_which_the_run_failed_is_told_once_everywhere():
         console.print(picture("a run", Progress(3, 10), 1.0, books_of(journal).summary, journal.current()))
         for told in (console.export_text(), view._words(), render_report(journal, "a run", {}).partition("<main>")[0]):
             assert (told.count("was lost (EOF)"), told.count("Restart it.")) == (1, 1), told
+
+
+def test_tasks_that_were_lost_alike_are_told_in_one_sentence_everywhere():
+    journal, tasks = record(Plant(workers=9, servers=1)), [task("worker", i) for i in range(9)]
+    for one in tasks:
+        journal.task(one, "lost", cause=f"{one} was lost (EOF)", fix="Restart it.")
+    journal.task("/job:ps/task:0", "lost", cause="/job:ps/task:0 was lost (killed)", fix="Restart it.")
+    alike = "/job:worker/task:0 was lost (EOF). The same happened to worker:1, worker:2, worker:3 and 5 more"
+    assert losses(journal.current().lost) == [(alike, "Restart it."), ("/job:ps/task:0 was lost (killed)", "Restart it.")]
+    assert losses(journal.current().lost[:3], "step 3: /job:worker/task:0 was lost (EOF)") == [
+        ("/job:worker/task:1 was lost (EOF). The same happened to worker:2", "Restart it.")]
+    with open(os.devnull, "w") as nowhere, contextlib.closing(LiveView(journal)) as view:
+        console = Console(width=240, record=True, file=nowhere)
+        console.print(picture("a run", Progress(3, 10), 1.0, books_of(journal).summary, journal.current()))
+        for told in (console.export_text(), view._words(), render_report(journal, "Lost", {}).partition("<main>")[0]):
+            assert (told.count(alike), told.count("was lost (")) == (1, 2), told
 
 
 def test_the_report_says_the_same(seen):

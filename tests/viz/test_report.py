@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -14,10 +15,12 @@ from workbench import errors
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 from workbench.viz.picture import picture, rewrite_picture, series_picture
 from workbench.viz.report import render_report, write_report
+from workbench.viz.report_data import read
 from workbench.viz.schema import Series, SeriesView
+from workbench.viz.units import ms
 
 FACTS = {"Accuracy": "91.8 %", "Final loss": 0.42131, "Steps": 1000}
-SECTIONS = ("learning", "graph", "steps", "stragglers", "timeline", "operations", "rewrites", "help")
+SECTIONS = ("stragglers", "graph", "timeline", "operations", "steps", "learning", "rewrites", "help")
 
 
 def write(folder: Path, journal: Journal) -> Path:
@@ -70,6 +73,15 @@ def test_nothing_recorded_is_said_section_by_section():
         "No single operations were recorded",
     ):
         assert words in text
+
+
+def test_the_verdict_is_what_one_reads_first_and_the_timeline_says_how_long_its_step_took():
+    journal = fixtures.build(30, slow=3.0)
+    text, run = render_report(journal, "Slow", {}), read(journal)
+    first = html.unescape(text.partition("<section")[2].partition("<h3>")[0])
+    assert run.summary.verdict.alarm and run.summary.verdict.text in first
+    last = run.timelines[-1]
+    assert f"Step {last.step}, the last one that was recorded in detail, took {ms(last.length)}.</p>" in text
 
 
 def test_a_failure_and_lost_tasks_stand_first_with_cause_and_fix():

@@ -71,6 +71,19 @@ def test_the_newest_complete_step_with_all_tasks():
     assert all(0 <= begin <= until <= view.length + 1e-6 for begin, until in zip(view.begin, view.until, strict=True))
 
 
+def test_what_is_followed_is_a_step_that_the_verdict_speaks_of_not_one_that_fills_its_queue():
+    train = [Span(kind, "work", PS, "", 0, at * 0.05, at * 0.05 + 0.04, 2 * at, executable="session_0_0")
+             for at in range(10) for kind in ("segment", "step")]
+    fill = [Span(kind, "put", PS, "", 1, at * 0.05 + 0.045, at * 0.05 + 0.046, 2 * at + 1, executable="session_0_1")
+            for at in range(10) for kind in ("segment", "step")]
+    journal = journal_of(sorted([*train, *fill], key=lambda span: span.end))
+    journal.set_status(session="session_0")
+    hub = hub_of(journal)
+    view = shown(hub)
+    assert [row.median_ms for row in hub.whole("work").rows] == [pytest.approx(40.0)]
+    assert (view.step, round(view.length)) == (18, 40) and shown(hub, step=19).step == 19
+
+
 def test_what_a_task_does_in_the_timeline_is_what_it_does_in_its_account():
     """A timed step has its operations and the segments that they are in: each moment counts once; who is done waits."""
     spans = run(Plant(workers=3, servers=1, steps=4, work={SLOW: 3.0}))
@@ -92,6 +105,15 @@ def test_the_slow_worker_is_the_critical_path():
     longest = view.path_lane[length.index(max(length))]
     assert view.lanes[longest].task == SLOW and view.lanes[longest].track == "work"
     assert " work, " in view.path and view.path_begin == sorted(view.path_begin)
+
+
+def test_the_path_lies_on_the_thread_that_it_goes_through_and_threads_are_counted():
+    device, busy = f"{PS}/device:CPU:0", 139630530987712      # as systems number them
+    spans = [Span("segment", name, PS, device, thread, start, end, 3, executable="session_0_0")
+             for name, thread, start, end in (("short", 0, 0.0, 0.1), ("long", busy, 0.1, 0.9), ("end", 0, 0.9, 1.0))]
+    view = shown(hub_of(journal_of(spans)))
+    assert [lane.label for lane in view.lanes] == ["ps:0 CPU:0 thread 1", "ps:0 CPU:0 thread 2"]
+    assert list(view.path_lane) == [0, 1, 0] and [view.names[i] for i in view.path_name] == ["short", "long", "end"]
 
 
 def test_every_message_is_an_arrow_forward_in_time():

@@ -60,6 +60,22 @@ def test_the_critical_path_follows_the_message_to_its_sender():
     assert explain(path) == "9 ms: 6 ms work, 2 ms transfer, 1 ms between spans; the longest link is matmul (4 ms)."
 
 
+def test_what_is_under_way_when_a_message_leaves_is_the_path_before_it():
+    spans = [
+        span("segment", "short", A, 0, 2),
+        span("segment", "long", A, 2, 10),
+        span("send", "w:0", A, 6, 6.5, MESSAGE),
+        span("recv", "w:0", B, 1, 8, MESSAGE),
+        span("segment", "rest", B, 8, 12),
+    ]
+    assert [(link.kind, link.name, round(link.start), round(link.end)) for link in critical_path(spans, 1)] == [
+        ("work", "short", 0, 2),
+        ("work", "long", 2, 6),
+        ("transfer", "w:0", 6, 8),
+        ("work", "rest", 8, 12),
+    ]
+
+
 def test_a_barrier_leads_to_whoever_came_last():
     spans = [
         span("op", "quick", A, 0, 2),

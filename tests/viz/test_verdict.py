@@ -11,6 +11,7 @@ from workbench.core.trace import Span
 from workbench.viz.accounting import Accounting
 from workbench.viz.batch import Batch
 from workbench.viz.ledger import Root
+from workbench.viz.palette import short_task
 from workbench.viz.units import ms
 from workbench.viz.verdict import NOTICEABLE, judge
 from workbench.viz.window import Window
@@ -44,6 +45,18 @@ def test_whom_a_task_waits_for_most_is_found_in_all_of_its_steps_however_many_ar
             sums.update(step.accounts[one].waits if counted[number, window.place[one]] else {})
         assert found[one] == max(sums, key=lambda root: sums[root], default=None)
     assert found[task("worker", 1)].subject == task("worker", 3) and found[task("worker", 2)] is None
+
+
+def test_a_task_waits_for_its_own_links_not_for_itself():
+    words: set[str] = set()
+    for scenario in SCENARIOS:
+        accounting = Accounting()
+        accounting.feed(run(scenario.plant))
+        accounting.settle(everything=True)
+        rows = judge(accounting).rows
+        assert [row for row in rows if short_task(row.task) in row.waits_for] == [], scenario.name
+        words |= {row.waits_for.rstrip("0123456789") for row in rows if "link" in row.waits_for}
+    assert words == {"its link to ps:", "its link to worker:"}
 
 
 def test_a_long_initialisation_is_no_replica_and_hides_none():

@@ -69,10 +69,10 @@ def test_a_training_is_a_live_widget_with_a_text_beside_it(shell, training):
     seen(run, 3)
     data, _ = shell.display_formatter.format(run)
     assert "application/vnd.jupyter.widget-view+json" in data
-    facts = ("step 3 of 10", "7 steps/s", "1 s left", "loss 0.5", "accuracy 25.0 %")
+    facts = ("3 of 10 steps", "7 steps/s", "1 s left", "loss 0.5", "accuracy 25.0 %")
     places = [data["text/html"].find(words) for words in facts]
     assert places == sorted(places) and places[0] > 0, "how far and how long still, then how well"
-    assert data["text/plain"] == repr(run) == "<Training running: step 3 of 10, loss 0.5, accuracy 0.25>"
+    assert data["text/plain"] == repr(run) == "<Training running: 3 of 10 steps, loss 0.5, accuracy 0.25>"
 
 
 def test_the_widget_follows_to_the_end(training):
@@ -106,7 +106,7 @@ def test_a_training_that_failed_says_why():
     run = Training(records())
     with pytest.raises(errors.AbortedError):
         run.join(60)
-    assert repr(run) == "<Training failed: step 2 of 9: AbortedError: step 2: <worker:1> died; start it again>"
+    assert repr(run) == "<Training failed: 2 of 9 steps: AbortedError: step 2: <worker:1> died; start it again>"
     shown = bundle(run)["text/html"]
     assert shown.endswith("<div>AbortedError: step 2: &lt;worker:1&gt; died; start it again</div></div>"), "a line of its own"
     assert shown.count("nowrap") == 2, "state and step, each in one piece"
@@ -158,3 +158,9 @@ def test_an_explanation_is_a_table_of_its_operations(shell):
     assert shown["text/plain"] == str(found)
     assert shown["text/html"].count("<tr>") == 1 + len(found.rows) and "<td" in shown["text/html"]
     assert "arena" in shown["text/html"] and "<script" not in shown["text/html"] and "fused: multiply" in shown["text/html"]
+
+
+def test_progress_says_what_was_measured_in_few_digits():
+    assert repr(Progress(2500, 4000, 0.006886091083288193, None, 171.33457027256546)) == (
+        "Progress(step=2500, steps=4000, loss=0.006886, steps_per_second=171.3)")
+    assert repr(Progress(1, 4, message="worker 1 joined")) == "Progress(step=1, steps=4, message='worker 1 joined')"

@@ -16,6 +16,7 @@ from rich.text import Text
 from workbench.core.trace import StatusRecord, journal
 from workbench.train.progress import Progress
 from workbench.viz.books import books_of
+from workbench.viz.losses import losses
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.verdict import UNKNOWN, Summary
 
@@ -153,7 +154,7 @@ def picture(title: str, record: Progress, elapsed: float, summary: Summary, stat
     left = (record.steps - record.step) / rate if rate else None
     head = Table.grid(padding=(0, 2))
     bar = ProgressBar(total=record.steps, completed=record.step, width=30)
-    head.add_row(bar, Text(f"step {record.step} of {record.steps}", no_wrap=True))
+    head.add_row(bar, Text(f"{record.step} of {record.steps} steps", no_wrap=True))
     values = Text.assemble("loss ", (number(record.loss, ".4f"), "bold"), "   accuracy ",
                            (percent(record.accuracy), "bold"), f"   {number(rate, '.1f')} steps/s",
                            f"   elapsed {duration(elapsed)}   left {duration(left)}")
@@ -165,7 +166,7 @@ def _state(status: StatusRecord) -> list[Any]:
     part = f"{status.part:,} of {status.parts:,}" if status.parts else ""
     words = " ".join(filter(None, (status.state, part, status.what, status.cause))) + (f". {status.fix}" if status.fix else "")
     said = [words] if status.state not in ("running", "ready", "empty") or (status.state == "running" and status.what) else []
-    others = [f"{task.cause}. {task.fix}" for task in status.lost if task.cause not in status.cause]
+    others = [f"{cause}. {fix}" for cause, fix in losses(status.lost, status.cause)]
     return [Text(line, style="yellow") for line in (*said, *others)]
 
 

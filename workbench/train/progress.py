@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 __all__ = ["Progress", "Trainer"]
@@ -22,6 +22,13 @@ class Progress:
     accuracy: float | None = None            # on the test part, 0..1; None = not measured yet
     steps_per_second: float | None = None    # over the recent past, all workers together
     message: str = ""
+
+    def __repr__(self) -> str:
+        """What was measured, in four digits, as a cell that ends with it shows it."""
+        measured = [f"{one.name}={value:.4g}" for one in fields(self)
+                    if isinstance(value := getattr(self, one.name), float)]
+        said = [f"message={self.message!r}"] if self.message else []
+        return f"Progress({', '.join([f'step={self.step}', f'steps={self.steps}', *measured, *said])})"
 
 
 class Trainer(Protocol):

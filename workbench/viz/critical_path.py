@@ -18,6 +18,7 @@ __all__ = ["Link", "critical_path", "explain", "path_through"]
 _SLACK = 2e-6  # seconds by which spans that follow each other may overlap
 _KIND = {kind: number for number, kind in enumerate(KINDS)}
 _WAITS = [_KIND[kind] for kind in ("wait", "queue", "recv")]
+_WORK = [_KIND[kind] for kind in ("op", "segment")]
 _LONGEST = 10_000  # links; a guard against spans that contradict each other
 
 
@@ -31,6 +32,8 @@ class Link:
     start: float
     end: float
     message: str = ""  # of a transfer
+    device: str = ""  # of the span, of a gap that of the one after it
+    thread: int = 0
 
 
 def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
@@ -43,7 +46,8 @@ def path_through(batch: Batch) -> list[Link]:
     without holes and end with the step.
 
     Walks back from the span that ended last. A receive leads to its send (Coffman and Graham's longest path, with
-    messages as edges across tasks); a wait without a message leads to whatever ended last before it did.
+    messages as edges across tasks), and a send to the operation or segment that was under way when it left; a wait without
+    a message leads to whatever ended last before it did.
     """
     past = _Past(batch)
     if not len(past.leaves):
@@ -57,11 +61,12 @@ def path_through(batch: Batch) -> list[Link]:
         begin, before, link = _back(at, until, past)
         span = Span(*batch.rows[at])
         message = span.message if link == "transfer" else ""
-        links.append(Link(link, span.task, span.name, 1e3 * (begin - origin), 1e3 * (until - origin), message))
-        ended = begin if before is None else float(end[before])
+        where = span.device, span.thread
+        links.append(Link(link, span.task, span.name, 1e3 * (begin - origin), 1e3 * (until - origin), message, *where))
+        ended = begin if before is None else min(begin, float(end[before]))
         if ended < begin - _SLACK:
-            links.append(Link("gap", span.task, "", 1e3 * (ended - origin), 1e3 * (begin - origin)))
-        until, at = min(ended, begin), before
+            links.append(Link("gap", span.task, "", 1e3 * (ended - origin), 1e3 * (begin - origin), "", *where))
+        until, at = ended, before
     return links[::-1]
 
 
@@ -89,14 +94,24 @@ class _Past:
 
     def last(self, of: int, before: float, but: int) -> int | None:
         """The span that ended last before `before`, of the task that the span `of` belongs to."""
-        task = int(self._task[of])
-        if task not in self._of:
-            self._of[task] = self._by_end(self.leaves[self._task[self.leaves] == task])
-        own = self._of[task]
+        own = self._own(int(self._task[of]))
         for place in own[:np.searchsorted(self.batch.end[own], before + _SLACK, "right")][::-1].tolist():
             if place != but and self.batch.start[place] < before:
                 return int(place)
         return None
+
+    def left_from(self, send: int, sent: float, but: int) -> int | None:
+        """What the task of a send did when the message left: what of its work was under way, that which began last, else what
+        ended last before."""
+        own = self._own(int(self._task[send]))
+        later = own[np.searchsorted(self.batch.end[own], sent + _SLACK, "right"):]
+        under_way = later[(self.batch.start[later] < sent) & np.isin(self.batch.kind[later], _WORK)]
+        return int(under_way[self.batch.start[under_way].argmax()]) if len(under_way) else self.last(send, sent, but)
+
+    def _own(self, task: int) -> np.ndarray:
+        if task not in self._of:
+            self._of[task] = self._by_end(self.leaves[self._task[self.leaves] == task])
+        return self._of[task]
 
     @cached_property
     def _doing(self) -> np.ndarray:
@@ -121,7 +136,7 @@ def _back(at: int, until: float, past: _Past) -> tuple[float, int | None, str]:
     batch = past.batch
     start, kind, send = float(batch.start[at]), batch.kind[at], int(batch.senders[at])
     if send >= 0 and start - _SLACK < (sent := float(batch.start[send])) < until:
-        return sent, past.last(send, sent, at), "transfer"
+        return sent, past.left_from(send, sent, at), "transfer"
     if kind in _WAITS:
         cause = past.ended_last(at)
         if cause is not None:

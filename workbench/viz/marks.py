@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
@@ -65,6 +66,7 @@ class Layout:
     lane: np.ndarray
     waits: np.ndarray  # the row on which its task waits, -1 where it has none
     tasks: dict[str, int]
+    at: dict[Row, int]  # the place of a row among the lanes
 
     def column(self, places: Iterable[Place]) -> np.ndarray:
         """Their numbers."""
@@ -98,7 +100,7 @@ def layout(places: frozenset[Place]) -> Layout:
     return Layout(_lanes(rows), {place: number for number, place in enumerate(ordered)},
                   np.array([tasks[place[1]] for place in ordered], np.int64), np.array([kind for kind, _ in placed], np.int64),
                   np.array([at[row] for _, row in placed], np.int64),
-                  np.array([at.get(_waiting(place[1]), -1) for place in ordered], np.int64), tasks)
+                  np.array([at.get(_waiting(place[1]), -1) for place in ordered], np.int64), tasks, at)
 
 
 def _placed(kind: str, task: str, device: str, thread: int, detail: str) -> tuple[int, Row]:
@@ -112,14 +114,16 @@ def _waiting(task: str) -> Row:
     return task, "wait", "", 0
 
 
-def _lanes(rows: Iterable[Row]) -> list[tuple[str, str, str, str]]:
+def _lanes(rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
     """(task, track, label, colour) of each row."""
     words = {"transfer": "transfers", "wait": "waiting", "system": "beside steps"}
-    threads = {row[:3] for row in rows if row[3]}
-    lanes = []
-    for task, track, device, thread in rows:
+    threads = Counter(row[:3] for row in rows)
+    numbers, lanes = Counter[tuple[str, ...]](), []
+    for task, track, device, _ in rows:
         place = short_device(device) if device and device != task else short_task(task)
-        label = f"{place} thread {thread}" if track == "work" and (task, track, device) in threads else place
+        numbers[task, track, device] += 1      # a system's own are long, and others in each process
+        several = threads[task, track, device] > 1
+        label = f"{place} thread {numbers[task, track, device]}" if several else place
         lanes.append((task, track, label if track == "work" else f"{short_task(task)} {words[track]}", color_of(task)))
     return lanes
 

@@ -15,6 +15,7 @@ from workbench.core.trace import Journal, journal
 from workbench.viz import report_graph, report_sections
 from workbench.viz.html import Markup, join, tag
 from workbench.viz.kit import kit
+from workbench.viz.losses import losses
 from workbench.viz.palette import short_task
 from workbench.viz.report_data import Run, read
 from workbench.viz.report_records import records
@@ -25,12 +26,12 @@ __all__ = ["render_report", "write_report"]
 _STATIC = Path(__file__).parent / "static"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; img-src data:"
 _SECTIONS = (
-    ("learning", "Learning", report_sections.learning),
+    ("stragglers", "Stragglers", report_sections.stragglers),      # the verdict first, then as in the panel
     ("graph", "Graph", report_graph.graph),
-    ("steps", "Step times", report_sections.steps),
-    ("stragglers", "Stragglers", report_sections.stragglers),
     ("timeline", "Timeline", report_sections.timeline),
     ("operations", "Operations", report_graph.operations),
+    ("steps", "Step times", report_sections.steps),
+    ("learning", "Learning", report_sections.learning),
     ("rewrites", "Rewrites", report_graph.rewrites),
     ("help", "How to read this", report_sections.explanations),
 )
@@ -107,7 +108,7 @@ def _trouble(run: Run) -> list[Markup]:
     """What went wrong: cause first, then what to do."""
     status = run.status
     lines = [(status.cause, status.fix)] if status.state == "failed" else []
-    lines += [(record.cause, record.fix) for record in run.lost_tasks.values() if record.cause not in status.cause]
+    lines += losses(status.lost, status.cause)
     return [tag("p", tag("b", f"{cause.removesuffix('.')}."), f" {fix[:1].upper()}{fix[1:]}", class_="trouble", role="alert")
             for cause, fix in lines]
 

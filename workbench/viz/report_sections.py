@@ -107,9 +107,13 @@ def timeline(run: Run) -> Markup:
     if not any(span.step >= 0 for span in run.spans):
         return tag("p", "No step was recorded.", class_="empty")
     path = critical_path(run.spans, run.timelines[-1].step) if run.timelines else []
-    lead = f"The last step recorded in detail took {explain(path)}" if path else "Only whole steps were recorded."
+    lead, still = "Only whole steps were recorded.", tag("p")
+    if run.timelines:
+        last = run.timelines[-1]
+        lead = f"Step {last.step:,}, the last one that was recorded in detail, took {ms(last.length)}."
+        still = tag("p", f"Critical path, {explain(path)} The drawing needs scripts; the table below names every link of it.",
+                    class_="note")
     note = f"{run.lost:,} older records had left the journal before this report. " if run.lost else ""
-    still = tag("p", "The drawing needs scripts; the table below names every link of the critical path.", class_="note")
     return join(
         (
             tag("p", lead, class_="lead"),
@@ -212,8 +216,9 @@ _HELP = (
     ),
     (
         "Step times",
-        "What each task itself works in a step, waiting and transfers taken off. The bar is the median over the newest "
-        "steps, the mark the 95th percentile: one step in twenty takes more. Initialisations and evaluations do not count. "
+        "What each task itself works in a step, waiting and transfers taken off. Thin lines are single steps, bold ones "
+        "running medians; of the numbers beside a task one step in twenty takes more than the last. Initialisations and "
+        "evaluations do not count. "
         "(OSDI paper §6 reports medians with 10th and 90th percentiles.)",
     ),
     (

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workbench.viz.batch import Batch
+from workbench.viz.batch import Batch, Piece
 
 __all__ = ["Recorded", "StepIndex"]
 
@@ -16,6 +16,7 @@ class Recorded:
     """Where in the journal a step is: its spans lie between two numbers, among those of other steps."""
 
     run: str
+    executable: str
     number: int
     first: int
     last: int
@@ -36,15 +37,16 @@ class StepIndex:
         """Take in spans, numbered from `first` on, that came at `now`."""
         for piece in batch.pieces:
             begin, last = first + int(piece.places[0]), first + int(piece.places[-1])
-            self._note(piece.run, piece.step, begin, last, piece.start, piece.end, now)
+            self._note(piece, begin, last, now)
         while len(self._steps) > self._kept:
             self._steps.popitem(last=False)
 
-    def _note(self, run: str, number: int, first: int, last: int, start: float, end: float, now: float) -> None:
+    def _note(self, piece: Piece, first: int, last: int, now: float) -> None:
+        run, executable, number, start, end, _ = piece
         known = self._steps.get((run, number))
         self._newest[run] = max(number, self._newest.get(run, number))
         if known is None:
-            self._steps[run, number] = Recorded(run, number, first, last, start, end, now)
+            self._steps[run, number] = Recorded(run, executable, number, first, last, start, end, now)
             return
         known.first, known.last, known.touched = min(known.first, first), max(known.last, last), now
         known.start, known.end = min(known.start, start), max(known.end, end)

@@ -319,11 +319,11 @@ def _rows(window: Window, gaps: np.ndarray, costs: Mapping[str, float], apart: b
         counted[:, places] &= 2 * np.nan_to_num(pieces) >= np.nanmax(pieces, 0)
         medians[places] = window.middle_of(counted)[places]
     roots = window.waits_for(counted)
-    words = {root: _root_words(root) if root is not None else "" for root in set(roots)}
+    words = {pair: _root_words(*pair) for pair in set(zip(window.tasks, roots))}
     yield
     gap = middles(np.where(counted, gaps[:, None], np.nan))
     work, transfer, feed, wait, uncovered, whole, _ = 1e3 * medians.T
-    named = [words[root] if waits else "" for root, waits in zip(roots, (wait > 0).tolist())]
+    named = [words[pair] if waits else "" for pair, waits in zip(zip(window.tasks, roots), (wait > 0).tolist())]
     times = (work, transfer, feed + 1e3 * gap, wait, uncovered, whole + 1e3 * gap)
     yield
     cost = map(costs.get, window.tasks, repeat(0.0))
@@ -331,9 +331,16 @@ def _rows(window: Window, gaps: np.ndarray, costs: Mapping[str, float], apart: b
     return sorted(rows, key=lambda row: -round(row.cost, 3) if row.cost else 0.0)  # which are in the order of their tasks
 
 
-def _root_words(root: Root) -> str:
+def _root_words(task: str, root: Root | None) -> str:
+    """What `task` waits for, as one says it of that task."""
+    if root is None:
+        return ""
     if root.kind == "transfer":
-        return _link_words(root.subject)
+        source, target = map(short_task, root.subject.split("|"))
+        own = {source: f"its link to {target}", target: f"its link from {source}"}
+        return own.get(short_task(task), _link_words(root.subject))
+    if root.subject == task:
+        return "its own work"
     return short_task(root.subject) if root.subject else "the input"
 
 

@@ -17,6 +17,7 @@ from workbench.core.run.gate import gate as process_gate
 from workbench.core.trace import Journal, journal
 from workbench.viz.hub import RATE, hub_of
 from workbench.viz.kit import kit
+from workbench.viz.losses import losses
 from workbench.viz.picture import graph_picture, picture, series_picture, steps_picture
 from workbench.viz.svg import to_plain, to_svg
 from workbench.widgets.base import reply_at_once
@@ -144,8 +145,9 @@ class LiveView(anywidget.AnyWidget):
         """State and verdict."""
         status, work = self._hub.status(), self._hub.whole("work")
         of = f" of {status['of']:,}" if status["of"] else ""
-        facts = [f"step {status['step']:,}{of}", *(status[name] for name in ("what", "cause", "fix") if status[name])]
-        facts += [f"{task['cause']}. {task['fix']}" for task in status["lost"] if task["cause"] not in status["cause"]]
+        done = f"{status['step']:,}{of} steps" if status["counted"] else f"step {status['step']:,}"
+        facts = [done, *(status[name] for name in ("what", "cause", "fix") if status[name])]
+        facts += [f"{cause}. {fix}" for cause, fix in losses(self._hub.journal.current().lost, status["cause"])]
         verdict = " ".join(filter(None, (work.verdict.text, work.verdict.action))) if work is not None else ""
         state = html.escape(status["state"].capitalize())
         return f"<div><b>{state}</b> · {html.escape(' · '.join(facts))}<br><small>{html.escape(verdict)}</small></div>"

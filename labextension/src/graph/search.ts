@@ -65,11 +65,12 @@ export class Search {
       hidden: !words
     });
     this._hits.replaceChildren(...rows, last);
-    this._hits.hidden = document.activeElement !== this._field;
+    this._hits.hidden = this._taken || document.activeElement !== this._field;
   }
 
   private _typed(): void {
     clearTimeout(this._timer);
+    this._taken = false;
     if (!this.text) {
       this._hits.replaceChildren();
       this._hits.hidden = true;
@@ -81,6 +82,7 @@ export class Search {
     const rows = [...this._hits.querySelectorAll<HTMLElement>('[data-id]')];
     const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (move && rows.length) {
+      this._hits.hidden = this._taken = false;
       this._at = (this._at + move + rows.length) % rows.length;
       rows.forEach((row, i) => row.setAttribute('aria-selected', String(i === this._at)));
       rows[this._at].scrollIntoView({ block: 'nearest' });
@@ -97,6 +99,7 @@ export class Search {
 
   private _take(id: string | undefined): void {
     if (id) {
+      this._taken = true; // the same hits come once more with the graph that opens
       this._hits.hidden = true;
       this._seeker.go(id);
     }
@@ -106,5 +109,6 @@ export class Search {
   private _hits = document.createElement('ul');
   private _shown: Found | null = null;
   private _at = -1;
+  private _taken = false;
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }

@@ -59,10 +59,15 @@ export function labels(values: number[]): string[] {
   return texts.find(made => new Set(made).size === values.length) ?? values.map(String);
 }
 
-/** "step 1,200 of 2,000" */
-export function steps(status: { step: number; of: number }): string {
-  const of = status.of ? ` of ${status.of.toLocaleString('en')}` : '';
-  return `step ${status.step.toLocaleString('en')}${of}`;
+/**
+ * What a training loop has done, "1,200 of 2,000 steps", where one counts; else the number that the records of the newest step
+ * carry, "step 1,213". They differ: a session's initialisations and evaluations are steps as well.
+ */
+export function steps({ step, of, counted }: { step: number; of: number; counted: boolean }): string {
+  if (counted) {
+    return of ? `${step.toLocaleString('en')} of ${count(of, 'step')}` : count(step, 'step');
+  }
+  return `step ${step.toLocaleString('en')}`;
 }
 
 /**
@@ -70,11 +75,31 @@ export function steps(status: { step: number; of: number }): string {
  * counts what is done, "Failed after 200 of 1,000 steps: step 213: why".
  */
 export function ended(word: string, status: { step: number; of: number; counted: boolean; cause: string }): string {
-  const { step, of, counted, cause } = status;
+  const { step, counted, cause } = status;
   if (counted) {
-    return `${word} after ${of ? `${step.toLocaleString('en')} of ${count(of, 'step')}` : count(step, 'step')}: ${cause}`;
+    return `${word} after ${steps(status)}: ${cause}`;
   }
   return `${word} at step ${step.toLocaleString('en')}: ${cause.replace(`step ${step}: `, '')}`;
+}
+
+const NAMED = 4; // tasks of which each is named
+
+/**
+ * Cause and fix of each group of lost tasks with the same of both but for their names, without those that are in `said`: as
+ * workbench/viz/losses.py says it.
+ */
+export function losses(lost: readonly { task: string; cause: string; fix: string }[], said: string): [string, string][] {
+  const groups = new Map<string, (typeof lost)[number][]>();
+  for (const one of lost.filter(({ cause }) => cause && !said.includes(cause))) {
+    const key = JSON.stringify([one.cause.replaceAll(one.task, ''), one.fix]);
+    groups.set(key, [...(groups.get(key) ?? []), one]);
+  }
+  return [...groups.values()].map(([{ cause, fix }, ...others]) => {
+    const names = others.map(one => shortTask(one.task));
+    const shown = names.length > NAMED ? [...names.slice(0, NAMED - 1), `${names.length - NAMED + 1} more`] : names;
+    const all = [shown.slice(0, -1).join(', '), shown[shown.length - 1]].filter(Boolean).join(' and ');
+    return [sentence(cause) + (all && ` The same happened to ${all}.`), sentence(fix)];
+  });
 }
 
 /** "/job:worker/task:1" reads better as "worker:1". */

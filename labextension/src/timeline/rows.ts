@@ -43,11 +43,15 @@ export function rowAt(rows: Row[], y: number): number {
   return rows.findIndex(row => y >= row.top - 1 && y <= row.top + row.height + 1);
 }
 
-/** "transfers" below "worker:0 CPU:0": the task is said once. */
+/** "thread 2" and "transfers" below "worker:0 CPU:0": task and device are said once. */
 export function labelOf(lanes: Lane[], at: number): string {
-  const lane = lanes[at];
-  const task = /^\S+ /.exec(lane.label)?.[0] ?? '';
-  return at && lanes[at - 1].task === lane.task && lane.track !== 'work' ? lane.label.slice(task.length) : lane.label;
+  const { label, task, track } = lanes[at];
+  const [device, thread] = label.split(/ (?=thread \d+$)/);
+  const above = at && lanes[at - 1].task === task ? lanes[at - 1].label : '';
+  if (track === 'work') {
+    return thread && above.startsWith(`${device} `) ? thread : device;
+  }
+  return above ? label.replace(/^\S+ /, '') : label;
 }
 
 /** What to ask for: as many marks as the canvas can show, the rows of a task or from one on, of a step that is held a stretch. */

@@ -9,7 +9,7 @@ export interface Selection extends Stretch {
 }
 
 export interface Totals {
-  /** Kind -> milliseconds, in the order of `TimelineView.kinds`; a sum over the rows. */
+  /** Kind -> milliseconds, in the order of `TimelineView.kinds`; a sum over the rows, on each of which a moment counts once. */
   kinds: number[];
   /** Spans that the marks stand for. */
   spans: number;
@@ -18,9 +18,10 @@ export interface Totals {
   length: number;
 }
 
-/** What a mark that lies partly inside has covered is divided evenly. */
+/** What a mark that lies partly inside has covered is divided evenly; marks of a row come by their beginnings. */
 export function totals(view: TimelineView, chosen: Selection): Totals {
   const kinds = view.kinds.map(() => 0);
+  const reached = new Map<number, number>(); // by row and kind: until when it is summed up
   let spans = 0;
   for (let i = 0; i < view.lane.length; i++) {
     const inside = Math.min(view.until[i], chosen.end) - Math.max(view.begin[i], chosen.start);
@@ -28,8 +29,13 @@ export function totals(view: TimelineView, chosen: Selection): Totals {
     if (view.lane[i] < chosen.first || view.lane[i] > chosen.last || inside < 0 || (inside === 0 && length > 0)) {
       continue;
     }
-    kinds[view.kind[i]] += length > 0 ? (view.busy[i] * inside) / length : 0;
     spans += view.count[i];
+    const [end, key] = [Math.min(view.until[i], chosen.end), view.lane[i] * kinds.length + view.kind[i]];
+    const begin = Math.max(view.begin[i], chosen.start, reached.get(key) ?? -Infinity);
+    if (end > begin) {
+      kinds[view.kind[i]] += (view.busy[i] * (end - begin)) / length;
+      reached.set(key, end);
+    }
   }
   return { kinds, spans, rows: chosen.last - chosen.first + 1, length: chosen.end - chosen.start };
 }

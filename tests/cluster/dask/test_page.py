@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from bokeh.client import pull_session
-from bokeh.models import ColumnDataSource, HBar
+from bokeh.models import ColumnDataSource, HBar, Title
 from distributed import Client, LocalCluster
 from distributed.diagnostics.task_stream import TaskStreamPlugin
 
@@ -24,27 +24,27 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def make(task: str, work: float, time: float = 100.0, session: str = "aaaabbbb") -> dict:
-    return dashboard.row(session, Row(task, work, 1.0, 0.0, 2.0, 0.0, work + 3, 0.5, "worker:1"), "tcp://w", time)
+    return dashboard.row(session, Row(task, work, 1.0, 0.0, 2.0, 0.25, work + 3.25, 0.5, "worker:1"), "tcp://w", time)
 
 
 def test_rows_are_small_accounts():
     assert make("/job:ps/task:0", 4.0, 5.0, "s") == {
         "session": "s", "task": "/job:ps/task:0", "worker": "tcp://w", "time": 5.0, "work": 4.0, "transfer": 1.0,
-        "input": 0.0, "wait": 2.0, "cost": 0.5, "waits_for": "worker:1"}
+        "input": 0.0, "wait": 2.0, "uncovered": 0.25, "cost": 0.5, "waits_for": "worker:1"}
 
 
 def test_the_newest_account_of_each_task_counts_and_old_ones_are_forgotten():
     a, b, gone = (f"/job:worker/task:{i}" for i in (0, 1, 2))
     table = dashboard.summarise([make(gone, 9.0, time=10.0), make(a, 1.0), make(b, 2.0), make(a, 3.0, time=101.0)])
-    assert table["task"] == [b, a] and table["work"] == [2.0, 3.0] and table["waits_for"] == ["worker:1"] * 2
+    assert table["task"] == ["worker:1", "worker:0"] and table["work"] == [2.0, 3.0] and table["waits_for"] == ["worker:1"] * 2
     assert dashboard.summarise([]) == {name: [] for name in table}
     assert dashboard.summarise([make("a", 1.0), make("a", 1.0, session="cccc")])["task"] == ["a (cccc)", "a (aaaa)"]
 
 
 def test_tasks_have_the_colours_they_have_in_every_view():
-    tasks = ["/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"]
-    table = dashboard.summarise([make(task, 1.0) for task in tasks])
-    assert dict(zip(table["task"], table["color"])) == {task: color_of(task) for task in tasks}
+    tasks = {"ps:0": "/job:ps/task:0", "worker:0": "/job:worker/task:0", "worker:1": "/job:worker/task:1"}
+    table = dashboard.summarise([make(task, 1.0) for task in tasks.values()])
+    assert dict(zip(table["task"], table["color"])) == {name: color_of(task) for name, task in tasks.items()}
 
 
 def test_parts_of_a_step_have_the_colours_they_have_in_the_panel():
@@ -75,9 +75,11 @@ def test_a_lost_task_is_marked_with_cause_and_fix_however_old_its_account():
     plugin.rows += [make(dead, 9.0, time=10.0), make(alive, 1.0)]
     plugin.log_event("workbench", {"session": "aaaabbbb", "lost": {dead: "It died. Restart it.", silent: ""}})
     table = plugin.table()
-    assert table["task"] == [f"{silent} lost", alive, f"{dead} lost"] and table["work"] == [0.0, 1.0, 9.0]
+    assert table["task"] == ["worker:2 lost", "worker:1", "worker:0 lost"] and table["work"] == [0.0, 1.0, 9.0]
     assert table["color"] == [color_of(silent), color_of(alive), color_of(dead)] and plugin.count == 1
     assert plugin.headline().strip() == "It died. Restart it."
+    plugin.log_event("workbench", {"session": "aaaabbbb", "lost": {one: f"{one} died. Restart it." for one in (dead, alive)}})
+    assert plugin.headline() == f"{dead} died. Restart it. The same happened to worker:1."
     plugin.log_event("workbench", {"session": "aaaabbbb", "lost": {}})
     assert plugin.headline() == "even"
 
@@ -105,7 +107,7 @@ def test_the_page_shows_the_tasks_of_a_running_cluster():
             plugin = local.scheduler.workbench
             while len(plugin.table()["task"]) < 2:       # rows come twice a second; the timeout bounds this
                 cluster.run_step("h")
-            assert plugin.table()["task"] == ["/job:worker/task:0", "/job:ps/task:0"]
+            assert plugin.table()["task"] == ["worker:0", "ps:0"]
             assert plugin.members == {f"{cluster.session:016x}": list(cluster.addresses.values())}
             root = client.dashboard_link.removesuffix("/status")
             assert journal.status.page == root + dashboard.ROUTE      # where the panel leads
@@ -121,6 +123,8 @@ def test_the_page_shows_the_tasks_of_a_running_cluster():
                 while not any(one["key"].startswith("worker:0 ") for one in list(stream.buffer)):
                     cluster.run_step("h")
                 assert session.document.title == "Workbench: step times"
+                headline = session.document.select_one({"type": Title}).text
+                assert headline.split() and max(map(len, headline.splitlines())) <= dashboard._LINE
                 shown = session.document.select_one({"type": ColumnDataSource}).data
                 assert list(shown["task"]) == list(plugin.table()["task"]) and min(shown["work"]) >= 0
                 assert {one.fill_color.value for one in session.document.select({"type": HBar})} == set(dashboard._INKS)

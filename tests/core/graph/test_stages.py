@@ -12,6 +12,7 @@ from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES
 from workbench.core.passes.prune import prune
 from workbench.core.passes.rewrite import copied
 from workbench.core.trace import GraphRecord, Journal, journal
+from workbench.nn.functions import Defun
 from workbench.train.config import RunOptions
 
 
@@ -78,6 +79,21 @@ def test_the_bodies_of_loops_and_branches_are_recorded_under_the_names_that_runn
         assert all(node.device == nodes["while"].device for name, node in nodes.items() if name.startswith("while/"))
         assert all(text.rpartition(":")[0] in nodes for node in nodes.values() for text in node.inputs)
     assert [node.type for node in stages["built"].nodes].count("argument") == 1, "what is fed is told from what a body is given"
+
+
+def test_the_body_of_a_function_is_recorded_below_each_of_its_calls():
+    with wb.Graph().as_default() as graph, wb.Session(graph=graph) as session:
+        square = Defun(wb.float32, func_name="square")(lambda m: wb.tanh(m @ m))
+        x = wb.placeholder("float32", [4, 4], name="x")
+        out = wb.while_loop(lambda i, m: i < 2, lambda i, m: (i + 1, square(m)), [0, square(square(x))])
+        cursor = journal.spans_since()[0]
+        session.run(out, {x: np.ones((4, 4), np.float32)}, options=RunOptions(trace_level=RunOptions.FULL_TRACE))
+        stages = stages_of(session)
+    told = {span.name for span in journal.spans_since(cursor)[2] if span.kind in ("op", "loop")}
+    bodies = {f"{call}/{op}" for call in ("square", "square_1", "while/body/square") for op in ("matmul", "tanh")}
+    for stage in ("built", "partition"):
+        names = {node.name: node.type for node in stages[stage].nodes}
+        assert bodies <= told <= set(names) and "call" not in names.values(), stage
 
 
 def chain(length: int) -> Program:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import textwrap
 from collections import deque
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -10,7 +11,8 @@ from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from workbench.core.trace import Span
+from workbench.core.trace import Span, TaskRecord
+from workbench.viz.losses import losses
 from workbench.viz.palette import color_of, device_order, short_task
 from workbench.viz.verdict import Row
 
@@ -23,14 +25,18 @@ ROUTE = "/individual-workbench-step-times"       # the prefix makes Dask's Jupyt
 PAGE = "workbench"                               # the same in the dashboard's own menu
 _ROWS = 5000
 _WINDOW = 60.0                                   # seconds after which a task that no longer steps is left out
-_PARTS = ("work", "transfer", "input", "wait")
+_PARTS = ("work", "transfer", "input", "wait", "uncovered")
 # as in every view: the colours of a step's parts, a pattern each; what says which task it is stands at the axis
-_WORDS = ["works", "transfers", "waits for input", "waits for others"]
-_INKS, _HATCHED = ["#2b7bba", "#f0c494", "#c6c0d6", "#ffffff"], ["#2b7bba", "#e08214", "#8073ac", "#616161"]
-_HATCHES = ["blank", "vertical_line", "dot", "right_diagonal_line"]
+_WORDS = ["works", "transfers", "waits for input", "waits for others", "is not recorded"]
+_INKS = ["#2b7bba", "#f0c494", "#c6c0d6", "#ffffff", "#bdbdbd"]
+_HATCHED = ["#2b7bba", "#e08214", "#8073ac", "#616161", "#bdbdbd"]
+_HATCHES = ["blank", "vertical_line", "dot", "right_diagonal_line", "blank"]
 _COLUMNS = ("task", "worker", *_PARTS, "cost", "waits_for", "color")
 _TITLE = "What each task's step consists of"
+_LINE = 90                                       # characters of the headline in a line
 _REFRESH = 500                                   # milliseconds
+# where Dask's menu takes two lines
+_BELOW_MENU = "@media (max-width: 1100px) { :host { top: 44px; height: calc(100% - 44px) !important; } }"
 
 
 def bar(task: str, worker: str, span: Span, wall: float) -> dict[str, Any]:
@@ -45,7 +51,7 @@ def bar(task: str, worker: str, span: Span, wall: float) -> dict[str, Any]:
 def row(session: str, of: Row, worker: str, time: float) -> dict[str, Any]:
     """What a task's steps consist of, in milliseconds; `time` is wall-clock seconds."""
     return {"session": session, "task": of.task, "worker": worker, "time": time, "work": of.work, "transfer": of.transfer,
-            "input": of.input, "wait": of.wait, "cost": of.cost, "waits_for": of.waits_for}
+            "input": of.input, "wait": of.wait, "uncovered": of.uncovered, "cost": of.cost, "waits_for": of.waits_for}
 
 
 class WorkbenchScheduler(SchedulerPlugin):
@@ -113,7 +119,8 @@ class WorkbenchScheduler(SchedulerPlugin):
 
     def headline(self) -> str:
         """Who is lost, why and what to do; else the verdict."""
-        return " ".join(why for lost in self.lost.values() for why in lost.values()) or self.verdict or _TITLE
+        gone = [TaskRecord(0.0, task, "lost", cause=why) for lost in self.lost.values() for task, why in lost.items()]
+        return " ".join(f"{cause}." for cause, _ in losses(gone)) or self.verdict or _TITLE
 
 
 def summarise(rows: Iterable[dict[str, Any]], lost: Mapping[str, Mapping[str, str]] = MappingProxyType({})
@@ -130,7 +137,7 @@ def summarise(rows: Iterable[dict[str, Any]], lost: Mapping[str, Mapping[str, st
         newest[session, task] = {**dict.fromkeys(_PARTS, 0.0), "worker": "", "cost": 0.0, "waits_for": ""}
     several = len({session for session, _ in newest}) > 1
     for (session, task), one in sorted(newest.items(), key=lambda item: (item[0][0], device_order(item[0][1])), reverse=True):
-        name = f"{task}{' lost' if (session, task) in gone else ''}{f' ({session[:4]})' if several else ''}"
+        name = f"{short_task(task)}{' lost' if (session, task) in gone else ''}{f' ({session[:4]})' if several else ''}"
         shown = {**one, "task": name, "color": color_of(task)}
         for name in _COLUMNS:
             columns[name].append(shown[name])
@@ -141,7 +148,7 @@ def summarise(rows: Iterable[dict[str, Any]], lost: Mapping[str, Mapping[str, st
 
 class _StepTimes:
     def __init__(self, scheduler: Any) -> None:
-        from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, HoverTool
+        from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, HoverTool, InlineStyleSheet
         from bokeh.plotting import figure
 
         self._plugin = scheduler.workbench
@@ -149,8 +156,9 @@ class _StepTimes:
         self.source = ColumnDataSource(dict(self._plugin.table()))
         self.tasks = FactorRange()
         self.span = DataRange1d(start=0)
-        self.root = figure(title=self._plugin.headline(), y_range=self.tasks, x_range=self.span,
-                           x_axis_label="milliseconds of a step", sizing_mode="stretch_both", tools="save")
+        self.root = figure(title=" ", y_range=self.tasks, x_range=self.span,
+                           x_axis_label="milliseconds of a step", sizing_mode="stretch_both", tools="save",
+                           stylesheets=[InlineStyleSheet(css=_BELOW_MENU)])
         self.root.hbar_stack(_PARTS, y="task", height=0.7, fill_color=_INKS, line_color=_INKS, source=self.source,
                              hatch_pattern=_HATCHES, hatch_color=_HATCHED, hatch_scale=8.0, legend_label=_WORDS)
         self.root.scatter(x=0, y="task", marker="square", size=14, fill_color="color", line_color="white", source=self.source)
@@ -166,7 +174,8 @@ class _StepTimes:
         self._seen = self._plugin.count
         table = self._plugin.table()
         title: Any = self.root.title
-        title.text, title.text_color = self._plugin.headline(), "#c62828" if any(self._plugin.lost.values()) else "#444444"
+        title.text = textwrap.fill(self._plugin.headline(), _LINE)
+        title.text_color = "#c62828" if any(self._plugin.lost.values()) else "#444444"
         if list(self.tasks.factors) != table["task"]:
             self.tasks.factors = table["task"]
         self.source.data = dict(table)

@@ -129,8 +129,8 @@ def _recorded(program: Program) -> Iterator[tuple[Operation, Operation | None]]:
 
 
 def _inside(op: Operation) -> Iterator[tuple[Operation, Operation]]:
-    """What stands in the bodies of a loop or branch, at any depth, and in whose: functions have names of their own, and may be
-    called from many places, so theirs are left out."""
+    """What stands in the bodies of a loop or branch, at any depth, and in whose. Calls of functions are the operations of
+    their bodies by then (`workbench/core/passes/inline.py`); what has names of its own is left out: a data set's function."""
     for body in op.attrs.values():
         if isinstance(body, Subgraph):
             for inner in body.operations:

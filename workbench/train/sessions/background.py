@@ -90,6 +90,6 @@ class Training:
         now, state = self.progress, self.state
         values = [f"{name} {value:.4g}" for name, value in (("loss", now.loss), ("accuracy", now.accuracy))
                   if value is not None]
-        where = f"step {now.step} of {now.steps}" if now.steps else "no step yet"
+        where = f"{now.step} of {now.steps} steps" if now.steps else "no step yet"
         return f"<Training {state}: {where}" + "".join(f", {value}" for value in values) + (
             f": {self.failed}>" if self.failed else ">")

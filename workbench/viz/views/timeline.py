@@ -102,9 +102,6 @@ class TimelineView:
     path: str  # the path in one sentence
 
 
-Rows = dict[tuple[str, str], int]  # (task, track) -> index among the visible lanes, the first of several
-
-
 @view("timeline", TimelineView, TimelineParameters)
 class Timeline(View):
     """Spans stay where they are, in the journal; kept here is which of them belong to which step."""
@@ -131,9 +128,13 @@ class Timeline(View):
             self._follow(now)
 
     def _follow(self, now: float) -> None:
-        """The newest step of which no more spans come."""
-        told = self.journal.told
+        """The newest step of which no more spans come; of a run whose steps are judged one of these, not what fills its
+        queues or evaluates now and then."""
+        told, regular = self.journal.told, self.books.regular
+        judged = set(map(run_of, regular))
         for recorded in self._steps.newest_first():
+            if recorded.run in judged and recorded.executable not in regular:
+                continue
             if recorded.end <= told or now - recorded.touched >= SETTLED:
                 self._newest[recorded.run] = recorded
                 self._run = recorded.run
@@ -175,14 +176,14 @@ class Timeline(View):
         shown = lanes[first : first + rows]
         parts = joined([parts_of(batch, drawn, codes), _waits(idle, drawn, len(batch))])
         marks = marks_of(parts, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
-        visible = {lane[:2]: row for row, lane in reversed(list(enumerate(shown)))}
-        names, rows_of_tasks = Names(), np.array([visible.get((task, "transfer"), -1) for task in drawn.tasks], np.int64)
+        transfers = {lane[0]: row for row, lane in enumerate(shown) if lane[1] == "transfer"}
+        names, rows_of_tasks = Names(), np.array([transfers.get(task, -1) for task in drawn.tasks], np.int64)
         arrows, left_out = _arrows(batch, rows_of_tasks[drawn.task[codes]], names, step.start)
         named = names.column(list(map([*batch.texts("name"), _END_OF_STEP].__getitem__, marks.name.tolist())))
         path, sentence = self._path(step, own)
         bounds = self._steps.bounds(step.run)
         columns: list[Any] = [*_columns(marks, step.start), named, *arrows, left_out, cut]
-        columns += [*_links(path, visible, names), sentence]
+        columns += [*_links(path, drawn, range(first, first + len(shown)), names), sentence]
         return TimelineView(
             step.run, step.number, step.start - self.journal.origin, 1e3 * (step.end - step.start), 1e3 * (start - step.start),
             1e3 * (end - step.start), *bounds, [Lane(*lane) for lane in shown], first, len(lanes), list(KINDS), names.texts,
@@ -274,12 +275,22 @@ def _arrows(batch: Batch, rows: np.ndarray, names: Names, origin: float) -> tupl
     return [rows[left], rows[came], 1e3 * (begin - origin), 1e3 * (until - origin), named, nbytes], count - len(left)
 
 
-def _links(path: Sequence[Link], visible: Rows, names: Names) -> list[list[Any]]:
-    """The columns of the longest links."""
+def _links(path: Sequence[Link], drawn: Layout, shown: range, names: Names) -> list[list[Any]]:
+    """The columns of the longest links, on the rows of what they are, as far as these are `shown`."""
     longest = sorted(path, key=lambda link: link.start - link.end)[:LINKS]
-    rows = [(visible.get((link.task, _LINK[link.kind][0]), -1), _LINK[link.kind][1], link.start, link.end,
-             names.number(link.name)) for link in sorted(longest, key=lambda link: link.start)]
+    lanes = [_lane(link, drawn) for link in longest]
+    rows = [(lane - shown.start if lane in shown else -1, _LINK[link.kind][1], link.start, link.end, names.number(link.name))
+            for lane, link in sorted(zip(lanes, longest), key=lambda pair: pair[1].start)]
     return _transposed(rows, 5)
+
+
+def _lane(link: Link, drawn: Layout) -> int:
+    """The row of a link; of what is on none, a gap between two messages say, the first one of its task; -1 = nowhere."""
+    track = _LINK[link.kind][0]
+    own = link.task, track, *((link.device, link.thread) if track == "work" else ("", 0))
+    if own in drawn.at:
+        return drawn.at[own]
+    return next((lane for lane, row in enumerate(drawn.lanes) if row[:2] == own[:2]), -1)
 
 
 def _transposed(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
