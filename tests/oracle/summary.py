@@ -37,6 +37,8 @@ DIFFERENCES = {
     "`read_up_to` of readers": "goes on with the next file until it has enough; TensorFlow gives what one file had",
     "`keras`: `hard_sigmoid`, `cosine_proximity`, what GRU resets, where epsilon stands, and defaults": "are those of "
     "TensorFlow 1.4 here; the Keras inside TensorFlow 2 has changed them",
+    "kinds of numbers that TensorFlow took later": "are refused as in 1.4; `tests/oracle/test_random_calls.py` names each "
+    "operation that takes, gives or knows less or other than the TensorFlow it is compared with",
     "random numbers": "moments and reproducibility are compared; the streams differ",
 }
 """What -> how it differs, beside the tables in the test files."""

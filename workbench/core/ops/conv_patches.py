@@ -119,11 +119,15 @@ def _depthwise_late(x, kernel, options, name):
     """With a filter whose sizes only the step knows."""
     nchw = options.pop("data_format") == "NCHW"
     height, width, channels, times = ops.unstack(ops.shape(kernel), 4)
-    patches, inside = patches_at(ops.transpose(x, [0, 2, 3, 1]) if nchw else x, (height, width), **options)
+    images = ops.transpose(x, [0, 2, 3, 1]) if nchw else x
+    patches, inside = patches_at(images, (height, width), **options)
     parts = ops.select(ops.expand_dims(inside, -1), patches, ops.zeros_like(patches))
     mixed = ops.einsum("nhwkc,kcm->nhwcm", parts, ops.reshape(kernel, ops.stack([height * width, channels, times])))
     lead = ops.getitem(ops.shape(mixed), slice(3))
     found = ops.reshape(mixed, ops.concat([lead, [channels * times]], 0), name=None if nchw else name)
+    if options["padding"] == "SAME":      # the size of the filter does not count
+        (rows, *_), (columns, *_) = extents_of(images.shape.sizes[1:3], (1, 1), options)
+        found.set_shape([images.shape.sizes[0], rows, columns, None])
     return ops.transpose(found, [0, 3, 1, 2], name=name) if nchw else found
 
 

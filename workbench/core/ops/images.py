@@ -166,4 +166,4 @@ def _coloured(where, images):
     last = images.shape.as_list()[-1] if images.shape.rank else None
     if images.shape.rank == 0 or last not in (None, 3):
         raise errors.ShapeError(f"{where}: images have shape {images.shape}; the last axis must hold 3 colours")
-    return images.shape
+    return images.shape if images.shape.rank is None else Shape([*images.shape.as_list()[:-1], 3])

@@ -223,7 +223,10 @@ def segment_mean(data, segment_ids, name=None):
 def _divided(data, ids, by, name):
     number = ops.maximum(ops.segment_sum(ops.ones_like(ids, data.dtype), ids), 1)
     divide = ops.truncatediv if data.dtype.is_integer else ops.realdiv
-    return divide(ops.segment_sum(data, ids), _beside(by(number), data, ids), name=name)
+    total = ops.segment_sum(data, ids)
+    made = divide(total, _beside(by(number), data, ids), name=name)
+    made.set_shape(total.shape)
+    return made
 
 
 # rows of data chosen first, as for tables
