@@ -56,7 +56,7 @@ PROTOCOLS = {
     "_finish", "_outputs", "_rule", "dense_tensor",        # what optimizers, canned models and feature columns override
     "on_epoch_begin", "on_epoch_end", "on_batch_begin", "on_batch_end", "on_train_begin", "on_train_end",      # callbacks
     "compute_mask",                                        # what models call of layers
-    "restore",                                             # what savers call of objects
+    "restore", "after_save",                               # what savers call of objects and of those who listen
     "_get_dense_tensor", "_get_sparse_tensors",            # what feature columns of programs override
     "create_model_fn_ops", "_metrics", "logits",           # what models call of heads, and they of their kinds
     "create_loss", "_measured",                            # what ready estimators call of theirs

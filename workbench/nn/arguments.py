@@ -37,6 +37,7 @@ HINTS = {
     "debug_model_fn(config)": "there is nothing in this model to cut or to place",
     "decode_jpeg(fancy_upscaling)": "colours between samples differ by little, and are always smoothed",
     "has_inf_or_nan(datum)": "the value of a tensor tells it, wherever it comes from",
+    "load_and_remap_matrix_initializer(max_rows_in_memory)": "a matrix of a checkpoint is read at once, which changes no value",
     "log_progress": "how far measuring has come is not printed",
     "map_fn(infer_shape)": "shapes are inferred wherever they can be",
     "model(labels)": "clusters are found without labels",
