@@ -33,9 +33,9 @@ OTHERWISE = """broadcast_to concat likes pad unique unique_with_counts atrous_co
     add_n derivatives dilation2d erosion2d losses.absolute_difference losses.hinge_loss losses.huber_loss losses.log_loss
     losses.mean_squared_error losses.mean_pairwise_squared_error max_pool_with_argmax moments softmax weighted_moments
     dct hessians nn.crelu nn.swish nn.embedding_lookup_sparse nn.sufficient_statistics sparse_segment_mean sparse_segment_sqrt_n
-    sparse_segment_sum count_nonzero norm outer tensordot batch_gather bincount complex linalg.adjoint linalg.eigvalsh
+    sparse_segment_sum count_nonzero norm outer tensordot batch_gather bincount complex linalg.adjoint
     linalg.expm lists math.bessel_i0 math.bessel_i0e math.bessel_i1 math.bessel_i1e math.erfinv math.ndtri matrix_solve_ls
-    scalar_mul self_adjoint_eigvals fused_batch_norm nn.normalize_moments histogram_fixed_width"""
+    scalar_mul fused_batch_norm nn.normalize_moments histogram_fixed_width"""
 """Rows whose functions are made of other operations here, so that what comes out last is another one."""
 
 

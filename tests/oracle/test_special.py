@@ -101,6 +101,9 @@ ROWS.row("matrix_solve_ls of complex", lambda tf: [tf.matrix_solve_ls(m, r) for 
 GRAM = C.conj().T @ C
 ROWS.row("self-adjoint complex", lambda tf: [tf.self_adjoint_eigvals(GRAM), tf.linalg.logdet(GRAM)], order=0)
 
+ROWS.row("self_adjoint_eigvals of complex", lambda tf, a, b: tf.real(tf.self_adjoint_eigvals(tf.complex(
+    a + tf.transpose(a), b - tf.transpose(b)))), S[0], S[1], order=1, **NEAR)
+
 # complex numbers
 ROWS.row("complex", lambda tf, a, b: [tf.real(tf.complex(a, b)), tf.imag(tf.complex(a, b)), tf.abs(tf.complex(a, b)),
                                       tf.angle(tf.complex(a, b)), tf.complex(a, b), tf.conj(tf.complex(a, b))], A, B, order=1)

@@ -163,38 +163,37 @@ def _eigen_shapes(inputs, attrs):
     return [shape if shape.sizes is None else shape[:-1], shape]
 
 
-@op("tensor[...,n,n] -> ? ?", name="self_adjoint_eig", types="T:differentiable ->",
-    dtypes=lambda dtypes, attrs: [dtypes[0].real_dtype, dtypes[0]], shape=_eigen_shapes)
+@op("tensor[...,n,n] -> ? ?", name="self_adjoint_eig", types="T:differentiable -> T T", shape=_eigen_shapes, analytic=False)
 def self_adjoint_eig_(tensor):
     """(e, v): eigenvalues ascending, and the eigenvectors in columns, of self-adjoint matrices, by their lower triangles."""
     e, v = _by_lapack("self_adjoint_eig", np.linalg.eigh, tensor, True)
-    return _cast(e, e.dtype if tensor.dtype.kind == "c" else tensor.dtype), _cast(v, tensor.dtype)
+    return _cast(e, tensor.dtype), _cast(v, tensor.dtype)
 
 
 @self_adjoint_eig_.gradient
 def _(node, de, dv):
     """Giles, An extended collection of matrix derivative results, 2008, 3.1; for the triangle that is read."""
     e, v = node.outputs
+    turned = ops.conj(v)
     gaps = ops.subtract(ops.expand_dims(e, -2), ops.expand_dims(e, -1))
     same = ops.equal(gaps, 0)
     f = ops.where(same, ops.zeros_like(gaps), ops.reciprocal(ops.where(same, ops.ones_like(gaps), gaps)))
-    middle = ops.add(ops.matrix_diag(de), ops.multiply(f, ops.matmul(v, dv, True)))
-    whole = ops.matmul(ops.matmul(v, middle), v, False, True)
-    lower = ops.matrix_band_part(ops.add(whole, ops.matrix_transpose(whole)), -1, 0)
+    middle = ops.add(ops.matrix_diag(de), ops.multiply(f, ops.matmul(turned, dv, True)))
+    whole = ops.matmul(ops.matmul(v, middle), turned, False, True)
+    lower = ops.matrix_band_part(ops.add(whole, ops.conj(ops.matrix_transpose(whole))), -1, 0)
     return ops.matrix_set_diag(lower, ops.multiply(ops.matrix_diag_part(lower), 0.5))
 
 
 @front("self_adjoint_eig")
 def _(self_adjoint_eig, tensor, name=None):
     """(e, v) of each self-adjoint matrix [..., n, n]: eigenvalues [..., n] ascending, eigenvectors in the columns of v."""
-    e, v = self_adjoint_eig(tensor, name=name)
-    return ops.cast(e, v.dtype), v
+    return tuple(self_adjoint_eig(tensor, name=name))
 
 
 @composed
 def self_adjoint_eigvals(tensor, name=None):
     """The eigenvalues [..., n] of each self-adjoint matrix, ascending."""
-    return ops.identity(ops.self_adjoint_eig(tensor)[0], name=name)
+    return ops.self_adjoint_eig(tensor, name=name)[0]
 
 
 # determinants and exponentials
