@@ -105,11 +105,15 @@ class Table(list[Row]):
 
 def calling(path: str) -> Callable[..., Any]:
     def program(tf: Any, *tensors: Any) -> Any:
-        function = tf
-        for part in path.split("."):
-            function = getattr(function, part)
-        return function(*tensors)
+        return named(tf, path)(*tensors)
     return program
+
+
+def named(tf: Any, path: str) -> Any:
+    """What `path`, with dots, leads to."""
+    for part in path.split("."):
+        tf = getattr(tf, part)
+    return tf
 
 
 def flat(value: Any) -> list[Any]:

@@ -18,8 +18,7 @@ def image_of(images: Any, where: str) -> Tensor:
     """One image [height, width, channels] or a batch of them as a tensor. ShapeError for anything else."""
     x = convert(images)
     if x.shape.rank is None and where != "resize_images":
-        x = ops.identity(x)
-        x.set_shape([None] * 3)      # as TensorFlow takes an image of which nothing is known
+        x = ops.of_rank(x, 3)      # as TensorFlow takes an image of which nothing is known
     if x.shape.rank not in (3, 4):
         raise errors.ShapeError(f"{where}: {x.name} has shape {x.shape} but 'image' must have either 3 or 4 dimensions. "
                                 "Reshape it, or set_shape it")

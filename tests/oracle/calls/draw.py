@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["ANY", "FLOATS", "NUMBERS", "Call", "Draw", "named"]
+__all__ = ["ANY", "FLOATS", "NUMBERS", "Call", "Draw"]
 
 FLOATS = ("float32", "float32", "float64", "float16")
 NUMBERS = (*FLOATS, "int32", "int64", "uint8", "int8", "int16", "complex64")
@@ -78,10 +78,3 @@ class Draw:
         if found and self.chance(0.04):
             found[-1] = 7
         return tuple(found[self.random.randrange(len(found) + 1) if self.chance(0.3) else 0:])
-
-
-def named(tf: Any, path: str) -> Any:
-    """What `path`, with dots, leads to."""
-    for part in path.split("."):
-        tf = getattr(tf, part)
-    return tf

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracle.calls.draw import ANY, Call, Draw, named
+from tests.oracle.calls.draw import ANY, Call, Draw
+from tests.oracle.harness import named
 
 __all__ = ["BINARY", "FAMILIES", "UNARY"]
 

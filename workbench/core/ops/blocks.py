@@ -122,21 +122,16 @@ def _vector(dims):
         hasattr(d, "op") for d in dims) else "int32")
 
 
-def _of_rank_4(images):
-    x = convert(images)
-    return ops.ensure_shape(x, [None] * 4) if x.shape.rank is None else x
-
-
 @composed
 def space_to_batch(input, paddings, block_size, name=None):
     """space_to_batch_nd of images [batch, height, width, depth] with square blocks; `paddings` int [2, 2]."""
-    return space_to_batch_nd(_of_rank_4(input), [block_size, block_size], paddings, name)
+    return space_to_batch_nd(ops.of_rank(input, 4), [block_size, block_size], paddings, name)
 
 
 @composed
 def batch_to_space(input, crops, block_size, name=None):
     """batch_to_space_nd of images [batch, height, width, depth] with square blocks; `crops` int [2, 2]."""
-    return batch_to_space_nd(_of_rank_4(input), [block_size, block_size], crops, name)
+    return batch_to_space_nd(ops.of_rank(input, 4), [block_size, block_size], crops, name)
 
 
 @composed
@@ -153,7 +148,7 @@ def required_space_to_batch_paddings(input_shape, block_shape, base_paddings=Non
 # depth
 
 def _images(where, input, block_size, data_format):
-    x = _of_rank_4(input)
+    x = ops.of_rank(input, 4)
     if data_format not in ("NHWC", "NCHW"):
         raise errors.InvalidArgumentError(f"{where}: data_format is {data_format!r}; use 'NHWC' or 'NCHW'")
     if not isinstance(block_size, (int, np.integer)) or block_size < 2:

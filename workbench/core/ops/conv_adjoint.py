@@ -7,7 +7,8 @@ from workbench import errors
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.opdef import composed
 from workbench.core.graph.shape import Shape
-from workbench.core.ops.conv_late import patches_at, patches_at_grad
+from workbench.core.ops.conv_late import patches_at_grad
+from workbench.core.ops.conv_patches import patches_of
 from workbench.core.ops.conv_windows import options_of
 
 
@@ -67,21 +68,6 @@ def _filter_shape(where, shape):
     return Shape([None] * 4).merge(shape, f"{where}: the filter [height, width, channels, multiplier]")
 
 
-def _image_gradient_late(sizes, kernel, dy, options):
-    """With a filter whose sizes only the step knows, as the next."""
-    height, width, channels, times = ops.unstack(ops.shape(kernel), 4)
-    filters = ops.reshape(kernel, ops.stack([height * width, channels, times]))
-    parts = ops.einsum("nhwcm,kcm->nhwkc", _parts(dy, channels, times), filters)
-    return patches_at_grad(parts, ops.cast(sizes, "int32"), (height, width), **options)
-
-
-def _filter_gradient_late(x, sizes, dy, options, name):
-    height, width, channels, times = ops.unstack(sizes, 4)
-    patches, inside = patches_at(x, (height, width), **options)
-    parts = ops.select(ops.expand_dims(inside, -1), patches, ops.zeros_like(patches))
-    return ops.reshape(ops.einsum("nhwkc,nhwcm->kcm", parts, _parts(dy, channels, times)), sizes, name=name)
-
-
 def _parts(tensor, *last):
     """The rows and columns of a tensor, with its channels apart."""
     return ops.reshape(tensor, ops.concat([ops.getitem(ops.shape(tensor), slice(3)), list(last)], 0))
@@ -95,13 +81,10 @@ def depthwise_filter_gradient(input, filter_sizes, out_backprop, strides, paddin
     wanted = convert(filter_sizes)
     shape = _filter_shape(where, constant_shape(wanted))
     x, dy = _inside(where, convert(input), out_backprop, data_format)
-    options = _options(where, strides, padding, data_format)
-    if not shape.known:
-        return _filter_gradient_late(x, ops.cast(wanted, "int32"), dy, options, name)
-    height, width, channels, times = shape.static
-    patches = ops.image_patches(x, ksize=(height, width), **options)
-    found = ops.einsum("nhwkc,nhwcm->kcm", _parts(patches, height * width, channels), _parts(dy, channels, times))
-    return ops.reshape(found, list(shape.static), name=name)
+    sizes = list(shape.static) if shape.known else ops.unstack(ops.cast(wanted, "int32"), 4)
+    height, width, channels, times = sizes
+    patches = patches_of(x, (height, width), channels, **_options(where, strides, padding, data_format))
+    return ops.reshape(ops.einsum("nhwkc,nhwcm->kcm", patches, _parts(dy, channels, times)), sizes, name=name)
 
 
 @composed
@@ -114,10 +97,11 @@ def depthwise_image_gradient(input_sizes, filter, out_backprop, strides, padding
     if data_format == "NCHW":
         sizes = ops.gather(sizes, [0, 2, 3, 1])
     options = _options(where, strides, padding, data_format)
-    if not shape.known:
-        return _in_front(_image_gradient_late(sizes, kernel, dy, options), data_format, name)
-    height, width, channels, times = shape.static
+    height, width, channels, times = shape.static if shape.known else ops.unstack(ops.shape(kernel), 4)
     parts = ops.einsum("nhwcm,kcm->nhwkc", _parts(dy, channels, times), ops.reshape(kernel, [height * width, channels, times]))
+    if not shape.known:
+        found = patches_at_grad(parts, ops.cast(sizes, "int32"), (height, width), **options)
+        return _in_front(found, data_format, name)
     flat = _parts(parts, height * width * channels)
     flat.set_shape(Shape([None, None, None, height * width * channels]))
     return _in_front(ops.image_patches_grad(flat, sizes, ksize=(height, width), **options), data_format, name)

@@ -32,12 +32,17 @@ def _places(sizes, ksize, options):
 def patches_at(x, ksize, **options):
     """(the patches [n, rows, columns, k, c] of images x [n, height, width, c], which of their elements lie inside [rows,
     columns, k])"""
+    x = ops.of_rank(x, 4)
     _, height, width, _ = ops.unstack(ops.shape(x), 4)
     down, right, mask = _places((height, width), ksize, options)
     found = ops.gather(ops.gather(x, ops.clip_by_value(down, 0, height - 1), 1), ops.clip_by_value(right, 0, width - 1), 3)
     dims = ops.shape(found)
     flat = ops.stack([dims[0], dims[1], dims[3], dims[2] * dims[4], dims[5]])
-    return ops.reshape(ops.transpose(found, [0, 1, 3, 2, 4, 5]), flat), mask
+    patches = ops.reshape(ops.transpose(found, [0, 1, 3, 2, 4, 5]), flat)
+    if options["padding"] == "SAME":      # the size of the window does not count
+        n, *sizes, channels = x.shape.as_list()
+        patches.set_shape([n, *(extent[0] for extent in extents_of(sizes, (1, 1), options)), None, channels])
+    return patches, mask
 
 
 def patches_at_grad(dy, input_shape, ksize, **options):

@@ -65,11 +65,21 @@ def _(node, ddx):
 
 
 def _images(where, x):
-    if x.shape.rank is None:
-        return ops.ensure_shape(x, [None] * 4)
-    if x.shape.rank != 4:
+    if x.shape.rank not in (None, 4):
         raise errors.ShapeError(f"{where}: the images have shape {x.shape} but rank 4 is needed; reshape them or use set_shape")
-    return x
+    return ops.of_rank(x, 4)
+
+
+def patches_of(x, ksize, channels, **options):
+    """[n, rows, columns, k, channels]: the patches of images x [n, height, width, channels], zeros outside; k is the product of
+    `ksize`, two numbers, or scalars that only the step knows."""
+    if not all(isinstance(size, int) for size in ksize):
+        patches, inside = patches_at(x, ksize, **options)
+        return ops.select(ops.expand_dims(inside, -1), patches, ops.zeros_like(patches))
+    flat, count = ops.image_patches(x, ksize=ksize, **options), math.prod(ksize)
+    patches = ops.reshape(flat, ops.concat([ops.getitem(ops.shape(flat), slice(3)), [count, channels]], 0))
+    patches.set_shape([*flat.shape.as_list()[:3], count, channels])
+    return patches
 
 
 @composed
@@ -98,36 +108,17 @@ def _depthwise(where, input, filter, strides, padding, rate, data_format, name):
     if kernel.shape.rank not in (None, 4):
         raise errors.ShapeError(f"{where}: filter has shape {kernel.shape} but rank 4 is needed, [height, width, channels, "
                                 "multiplier]; reshape it or use set_shape")
-    if not kernel.shape.known:
-        return _depthwise_late(x, kernel, options, name)
-    height, width, channels, times = kernel.shape.static
+    known = kernel.shape.known
+    height, width, channels, times = kernel.shape.static if known else ops.unstack(ops.shape(kernel), 4)
     own = x.shape.sizes[1 if data_format == "NCHW" else 3]
-    if own not in (None, channels):
+    if known and own not in (None, channels):
         raise errors.ShapeError(f"{where}: input has {own} channels but filter axis 2 is {channels}; make them equal")
     x = ops.transpose(x, [0, 2, 3, 1]) if options.pop("data_format") == "NCHW" else x
-    patches = ops.image_patches(x, ksize=(height, width), **options)
-    lead = ops.getitem(ops.shape(patches), slice(3))
-    parts = ops.reshape(patches, ops.concat([lead, [height * width, channels]], 0))
+    parts = patches_of(x, (height, width), channels, **options)
     mixed = ops.einsum("nhwkc,kcm->nhwcm", parts, ops.reshape(kernel, [height * width, channels, times]))
-    nchw = data_format == "NCHW"
+    nchw, lead = data_format == "NCHW", ops.getitem(ops.shape(parts), slice(3))
     found = ops.reshape(mixed, ops.concat([lead, [channels * times]], 0), name=None if nchw else name)
-    found.set_shape([*patches.shape.as_list()[:3], channels * times])
-    return ops.transpose(found, [0, 3, 1, 2], name=name) if nchw else found
-
-
-def _depthwise_late(x, kernel, options, name):
-    """With a filter whose sizes only the step knows."""
-    nchw = options.pop("data_format") == "NCHW"
-    height, width, channels, times = ops.unstack(ops.shape(kernel), 4)
-    images = ops.transpose(x, [0, 2, 3, 1]) if nchw else x
-    patches, inside = patches_at(images, (height, width), **options)
-    parts = ops.select(ops.expand_dims(inside, -1), patches, ops.zeros_like(patches))
-    mixed = ops.einsum("nhwkc,kcm->nhwcm", parts, ops.reshape(kernel, ops.stack([height * width, channels, times])))
-    lead = ops.getitem(ops.shape(mixed), slice(3))
-    found = ops.reshape(mixed, ops.concat([lead, [channels * times]], 0), name=None if nchw else name)
-    if options["padding"] == "SAME":      # the size of the filter does not count
-        (rows, *_), (columns, *_) = extents_of(images.shape.sizes[1:3], (1, 1), options)
-        found.set_shape([images.shape.sizes[0], rows, columns, None])
+    found.set_shape([*parts.shape.as_list()[:3], channels * times if known else None])
     return ops.transpose(found, [0, 3, 1, 2], name=name) if nchw else found
 
 

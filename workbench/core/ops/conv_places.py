@@ -10,7 +10,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
-from workbench.core.ops.conv_late import patches_at
+from workbench.core.ops.conv_patches import patches_of
 from workbench.core.ops.conv_windows import extents_of, options_of, views, window
 
 
@@ -75,7 +75,7 @@ def dilation2d(input, filter, strides, rates, padding, name=None):
     `strides` and `rates` (distances of the filter's elements) are [1, rows, columns, 1]; `padding` "SAME" or "VALID", never the
     largest. Ties are decided for the first.
     """
-    x, kernel = convert(input), convert(filter)
+    x, kernel = ops.of_rank(input, 4), convert(filter)
     images = x.shape.merge(Shape([None] * 4), "dilation2d: the input [n, height, width, channels]")
     places = kernel.shape.merge(Shape([None] * 3), "dilation2d: the filter [rows, columns, channels]")
     images[3:].merge(places[2:], "dilation2d: channels of the input and of the filter")
@@ -83,22 +83,13 @@ def dilation2d(input, filter, strides, rates, padding, name=None):
         raise errors.ShapeError(f"dilation2d: the filter has shape {kernel.shape}; it must have rows and columns")
     options = options_of("dilation2d", strides, padding, "NHWC", rates)
     del options["data_format"]
-    low = convert(_lowest(x.dtype.numpy), x.dtype)
-    if not kernel.shape.known:
-        height, width, channels = ops.unstack(ops.shape(kernel), 3)
-        patches, inside = patches_at(ops.ensure_shape(x, images), (height, width), **options)
-        total = patches + ops.reshape(kernel, ops.stack([height * width, channels]))
-        total = ops.select(ops.expand_dims(inside, -1), total, ops.zeros_like(total) + low)
-        return ops.identity(_first_largest(total, 3), name=name)
-    height, width, channels = kernel.shape.static
+    height, width, channels = kernel.shape.static if kernel.shape.known else ops.unstack(ops.shape(kernel), 3)
 
     def cut(images):
-        found = ops.image_patches(images, ksize=(height, width), **options)
-        made = ops.reshape(found, ops.concat([ops.getitem(ops.shape(found), slice(3)), [height * width, channels]], 0))
-        made.set_shape(found.shape[:3] + Shape([height * width, channels]))
-        return made
+        return patches_of(images, (height, width), channels, **options)
     total = cut(x) + ops.reshape(kernel, [height * width, channels])
     if options["padding"] != "VALID":
+        low = convert(_lowest(x.dtype.numpy), x.dtype)
         total = ops.select(cut(ops.ones_like(x)) > 0, total, ops.zeros_like(total) + low)
     return ops.identity(_first_largest(total, 3), name=name)
 

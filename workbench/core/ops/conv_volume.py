@@ -318,8 +318,8 @@ def avg_pool3d(input, ksize, strides, padding, data_format="NDHWC", name=None):
 def _spatial(where, input, told, data_format):
     """(input of known rank, number of spatial axes, are channels second?); `told` is that number as other arguments tell it."""
     x = convert(input)
-    if x.shape.rank is None and told in (1, 2, 3):
-        x = ops.ensure_shape(x, [None] * (told + 2))
+    if told in (1, 2, 3):
+        x = ops.of_rank(x, told + 2)
     if x.shape.rank not in (3, 4, 5):
         raise errors.ShapeError(f"{where}: input has shape {x.shape}; it needs 1 to 3 axes between "
                                 "batch and channels: set_shape it")

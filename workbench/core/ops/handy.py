@@ -106,6 +106,13 @@ def ensure_shape(x, shape, name=None):
 
 
 @composed
+def of_rank(x, rank):
+    """`x`, which has `rank` axes where nothing is known of its shape; ShapeError where it has not, in the step."""
+    x = convert(x)
+    return ops.ensure_shape(x, [None] * rank) if x.shape.rank is None else x
+
+
+@composed
 def floor_div(x, y, name=None):
     """⌊x / y⌋ in the dtype of x."""
     return ops.floordiv(x, y, name=name)
