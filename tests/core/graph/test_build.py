@@ -136,6 +136,8 @@ def test_shapes_known_while_building() -> None:
     assert constant_shape(ops.constant([2, -1])) == [2, None]
     assert constant_shape(ops.shape(t)[1:]) == [3] and constant_shape(ops.shape(t)[:1]) == [None]
     assert constant_shape(ops.stack([ops.shape(t)[0], ops.shape(t)[1] * 2])) == [None, 6]
+    assert constant_shape(ops.gather(ops.shape(t), [1, 0, 1])) == [3, None, 3]
+    assert constant_shape(ops.gather(ops.shape(t), [7])) == [None]
     assert constant_shape(ops.shape(ops.placeholder("float32"))[1:]).rank is None
     assert constant_shape(ops.cast(ops.shape(t), "int64")) == [None, 3]
     assert constant_shape(ops.placeholder("int32", [2])) == [None, None]

@@ -9,6 +9,7 @@ import pytest
 import workbench as wb
 from tests.opcases import ints, reals
 from workbench.core.graph.build import ops
+from workbench.nn.contrib import signal
 
 
 def both(program: Any, *arrays: Any) -> list[list[Any]]:
@@ -54,8 +55,8 @@ CASES = {
     "each channel by filters apart": (lambda x, f: wb.nn.depthwise_conv2d(x, f, [1, 1, 1, 1], "VALID", [2, 1]), X, F),
     "largest sums": (lambda x, f: wb.nn.dilation2d(x, f, [1, 1, 2, 1], [1, 1, 1, 1], "SAME"), X, F[..., 0]),
     "sorted": (lambda x: wb.sort(x, 1, "DESCENDING"), T),
-    "frames": (lambda x: wb.nn.contrib.signal.frame(x, 3, 2, True, axis=1), T),
-    "frames added": (lambda x: wb.nn.contrib.signal.overlap_and_add(x, 2), T),
+    "frames": (lambda x: signal.frame(x, 3, 2, True, axis=1), T),
+    "frames added": (lambda x: signal.overlap_and_add(x, 2), T),
     "bias in front": (lambda x, b: wb.nn.bias_add(x, b, data_format="NCHW"), reals(2, 3, 2, 2), reals(3)),
     "filters over one axis": (lambda x, f: wb.nn.convolution(x, of_rank(f, 3), "SAME", [2]), reals(2, 5, 2), reals(3, 2, 2)),
     "filters over two axes": (lambda x, f: wb.nn.convolution(x, of_rank(f, 4), "SAME", dilation_rate=[2, 1]), X, F),

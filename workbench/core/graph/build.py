@@ -328,6 +328,9 @@ def constant_shape(tensor: Tensor) -> Shape:
         return result
     if op.kind == "cast":
         return constant_shape(op.inputs[0])
+    if op.kind == "gather" and op.inputs[0].shape.rank == 1 and (places := constant_value(op.inputs[1])) is not None:
+        sizes = dict(enumerate(constant_shape(op.inputs[0]).sizes or ()))
+        return Shape(sizes.get(at) for at in places.ravel().tolist())      # one outside is refused in the step
     if op.kind == "strided_slice" and op.inputs[0].op.kind == "shape" and (read := _part_of_shape(op)) is not None:
         return Shape(None if d < 0 else d for d in np.atleast_1d(read).tolist())
     length = tensor.shape.sizes[0] if tensor.shape.sizes else None
