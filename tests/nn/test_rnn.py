@@ -7,7 +7,8 @@ import pytest
 import workbench as wb
 from tests.running import run
 from workbench import errors
-from workbench.nn.recurrent import rnn_cell
+from workbench.nn.nest import flatten
+from workbench.nn.recurrent import crf, decoders, rnn_cell
 
 pytestmark = pytest.mark.usefixtures("graph")
 SEED = 4
@@ -222,3 +223,31 @@ def test_a_linear_map_whose_variables_are_made_once():
     linear = rnn_cell._Linear([x, x], 4, True, kernel_initializer=wb.constant_initializer(0.5))
     assert run([linear([x, x]), linear([x, 2 * x])])[1].tolist() == [[4.5] * 4] * 2
     assert [v.shape.as_list() for v in wb.global_variables()] == [[6, 4], [4]]
+
+
+def _decoded(cell, x, lengths):
+    decoder = decoders.BasicDecoder(cell, decoders.TrainingHelper(x, lengths), cell.zero_state(1, "float32"))
+    outputs, state, _ = decoders.dynamic_decode(decoder, impute_finished=True, scope="decoder")
+    return outputs.rnn_output, state
+
+
+@pytest.mark.parametrize("read", [
+    lambda cell, x, lengths: wb.nn.dynamic_rnn(cell, x, lengths, dtype=wb.float32),
+    lambda cell, x, lengths: wb.nn.static_rnn(cell, wb.unstack(x, axis=1), dtype=wb.float32, sequence_length=lengths),
+    lambda cell, x, lengths: wb.nn.bidirectional_dynamic_rnn(cell, rnn_cell.LSTMCell(2, name="b"), x, lengths, dtype=wb.float32),
+    lambda cell, x, lengths: crf.crf_log_norm(x, lengths, wb.eye(3)),
+    lambda cell, x, lengths: crf.crf_decode(x, wb.eye(3), lengths), _decoded])
+def test_one_sequence_whose_length_comes_in_a_vector_that_nothing_is_known_of(read):
+    """Its one row stays one while the graph is built, and another number of lengths is refused in the step."""
+    x = np.arange(12, dtype=np.float32).reshape(1, 4, 3) / 12
+    lengths = wb.placeholder("int32", [None])
+    made = read(rnn_cell.LSTMCell(2), wb.constant(x), lengths)
+    with wb.variable_scope("", reuse=True), wb.name_scope("known"):
+        known = read(rnn_cell.LSTMCell(2), wb.constant(x), wb.constant([3]))
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        for mine, theirs in zip(flatten(made), flatten(known), strict=True):
+            assert mine.shape == theirs.shape and mine.shape.rank is not None, (mine, theirs)
+            np.testing.assert_array_equal(*session.run([mine, theirs], {lengths: [3]}))
+        with pytest.raises(errors.ShapeError, match="ensure_shape|length"):
+            session.run(made, {lengths: [3, 2]})

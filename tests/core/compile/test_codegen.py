@@ -192,6 +192,32 @@ def test_an_element_of_another_shape_than_its_queue_declares_is_refused(monkeypa
     assert str(error.value).startswith("queue_dequeue: the output has shape [2] but was said to have [3]; correct")
 
 
+SAID = {      # of tensors of 1 or 3 rows, whose shape only the step knows -> what is said of the result
+    "ensured": (lambda x: wb.ensure_shape(x, [2, 3]), [2, 3]),
+    "reshaped": (lambda x: x, [2, 3]),
+    "squeezed": (lambda x: wb.squeeze(x), [6]),
+    "filled": (lambda x: wb.fill(wb.shape(x), 1.0), [2, 3]),
+    "multiplied": (lambda x: x[:1] * 2.0, [3, 2]),
+    "added": (lambda x: x[:1] + x[:1], [3, 2]),
+    "rectified": (wb.nn.relu, [2, 3]),
+    "summed": (lambda x: wb.reduce_sum(x, 0), [3]),
+    "joined": (lambda x: wb.concat([x, x], 0), [5, 2]),
+    "product": (lambda x: wb.matmul(x, wb.ones([2, 2])), [1, 2]),
+    "turned": (wb.matrix_transpose, [3, 2])}
+
+
+@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("fetched", [True, False])
+def test_what_is_said_of_a_shape_and_is_not_so_is_refused(name: str, fetched: bool):
+    """Neither is memory read as another shape, nor a smaller result repeated in a larger buffer."""
+    program, shape = SAID[name]
+    x, sizes = wb.placeholder("float32"), wb.placeholder("int32", [2])
+    made = program(wb.reshape(x, sizes))
+    made.set_shape(shape)
+    with Session() as session, pytest.raises(errors.ShapeError, match=r"has shape .* but was said to have"):
+        session.run(made if fetched else made + 1.0, {x: np.arange(6.0), sizes: [3, 2]})
+
+
 def test_constants_and_handles_of_lone_operations_are_found_without_their_names():
     """Two graphs' worth of names is no matter: what a queue takes is known by tensor."""
     q = wb.FIFOQueue(5, ["float32"], shapes=[[]], name="q")

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import workbench.core.ops  # noqa: F401
+import workbench as wb
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels import load_libraries, team
 from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm_rows import SHARED, where_positive
-from workbench.errors import InvalidArgumentError
+from workbench.errors import InvalidArgumentError, ShapeError
 
 load_libraries()
 
@@ -128,3 +128,11 @@ def test_sums_that_numpy_does_better_are_declined(shape, axis):
 def test_other_types_are_declined():
     x = np.zeros((30, 30))
     assert kernel("softmax", [x], [x], axis=-1) is None and kernel("reduce_sum", [x], [x.sum(0)], axis=0) is None
+
+
+def test_a_softmax_of_rows_is_not_repeated_to_what_was_said_of_it(graph):
+    x, sizes = wb.placeholder("float32"), wb.placeholder("int32", [2])
+    made = wb.nn.softmax(wb.reshape(x, sizes))
+    made.set_shape([300, 200])
+    with wb.Session() as session, pytest.raises(ShapeError, match="softmax: the output has shape"):
+        session.run(made + 1.0, {x: np.ones(200), sizes: [1, 200]})

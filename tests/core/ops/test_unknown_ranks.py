@@ -124,3 +124,13 @@ def test_a_condition_of_unknown_rank_may_be_larger_than_what_it_chooses() -> Non
         chosen = wb.where(condition := wb.placeholder("bool"), wb.constant([1.0, 2.0, 3.0]), wb.constant([0.0, 0.0, 0.0]))
         found = session.run(chosen, {condition: A > 0})
     np.testing.assert_array_equal(found, np.where(A > 0, [1.0, 2.0, 3.0], 0.0))
+
+
+def test_what_is_known_of_some_dimensions_is_known_of_the_result() -> None:
+    x, t = wb.placeholder("float32", [2, 8, None, 3]), wb.placeholder("float32", [2, None, 3])
+    assert wb.tensordot(x, wb.placeholder("float32", [3, None]), 1).shape == [2, 8, None, None]
+    assert [v.shape for v in wb.self_adjoint_eig(t)] == [[2, 3], [2, 3, 3]]
+    for filters, same, valid in (([None, 3, 3, 4], [2, 4, None, 4], [2, None, None, 4]),
+                                 ([3, None, 3, 4], [2, 4, None, 4], [2, 3, None, 4])):
+        w = wb.placeholder("float32", filters)
+        assert [wb.nn.conv2d(x, w, 2, way).shape for way in ("SAME", "VALID")] == [same, valid]

@@ -209,6 +209,8 @@ class _Scope:
         view = d.view and op.outputs[0].shape.known and is_array(op.outputs[0])      # one that is none may have no output
         writes = (d.ufunc is not None or d.into is not None) and all(
             t.shape.known and t.dtype.kind not in ("object", "string") for t in op.outputs)
+        if (view or writes) and not _follow(op):
+            view = writes = False      # a call compares what it gives with what was said
         if view:
             self.view(op)
         elif writes:
@@ -244,6 +246,11 @@ class _Scope:
     def bind(self, op: Operation, values: Sequence[Value]) -> None:
         self.known.update(zip(op.outputs, values))
         self._made_by.update((v.key, op) for v in values)
+
+
+def _follow(op: Operation) -> bool:
+    """Do the shapes of its outputs follow from its inputs? Otherwise somebody said them (`set_shape`, `ensure_shape`)."""
+    return all([t.shape.known for t in op.graph.infer(op)])
 
 
 # operations with their own form

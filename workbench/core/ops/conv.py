@@ -33,10 +33,6 @@ def _convolved(inputs, attrs):
 def _convolved_shape(x, kernel, attrs):
     n, h, w, _ = channels_last(x.sizes or [None] * 4, attrs)
     kh, kw, _, out = kernel.sizes or [None] * 4
-    if attrs["padding"] == "SAME":
-        kh, kw = kh or 1, kw or 1      # the size of the filter does not count
-    if kh is None or kw is None:
-        return from_last((n, None, None, out), attrs)
     (oh, *_), (ow, *_) = extents_of((h, w), (kh, kw), attrs)
     return from_last((n, oh, ow, out), attrs)
 

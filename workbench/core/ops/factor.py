@@ -158,12 +158,7 @@ def _(svd, tensor, full_matrices=False, compute_uv=True, name=None):
 
 # eigenvalues
 
-def _eigen_shapes(inputs, attrs):
-    shape = inputs[0].shape
-    return [shape if shape.sizes is None else shape[:-1], shape]
-
-
-@op("tensor[...,n,n] -> ? ?", name="self_adjoint_eig", types="T:differentiable -> T T", shape=_eigen_shapes, analytic=False)
+@op("tensor[...,n,n] -> [...,n] [...,n,n]", name="self_adjoint_eig", types="T:differentiable -> T T", analytic=False)
 def self_adjoint_eig_(tensor):
     """(e, v): eigenvalues ascending, and the eigenvectors in columns, of self-adjoint matrices, by their lower triangles."""
     e, v = _by_lapack("self_adjoint_eig", np.linalg.eigh, tensor, True)

@@ -17,7 +17,7 @@ FEWEST = 64      # columns: shorter rows do not fill the vectors of a loop over 
 
 def over_rows(op: Operation) -> bool:
     """May it be in a cluster as a reduction or softmax of rows of floats?"""
-    if op.kind not in (*REDUCTIONS, *SOFTMAX) or op.controls or not _extent(op).known:
+    if op.kind not in (*REDUCTIONS, *SOFTMAX) or op.controls or not (op.inputs[0].shape.known and _extent(op).known):
         return False
     over, axis = _extent(op).static, op.attrs.get("axis", -1)
     known = ("float32",) if op.kind in SOFTMAX else ("float32", "float64")      # NumPy's exponential of float64 is fast

@@ -7,6 +7,7 @@ import numpy as np
 
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.nn.recurrent.rnn import lengths_of
 from workbench.nn.recurrent.rnn_base import PlainCell
 from workbench.nn.scopes import get_variable
 
@@ -82,7 +83,8 @@ class CrfDecodeBackwardRnnCell(PlainCell):
 
 def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> Tensor:
     """[batch]: log of the sum of exp(score) over all sequences of tags."""
-    x, lengths = convert(inputs), ops.cast(convert(sequence_lengths), "int32")
+    x = convert(inputs)
+    lengths = lengths_of(sequence_lengths, x, 0)
     cell = CrfForwardRnnCell(transition_params)
 
     def step(alphas: Any, given: Any) -> Any:
@@ -121,7 +123,8 @@ def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], float
 
 def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) -> tuple[Tensor, Tensor]:
     """(the best tags int32 [batch, time], 0 beyond the lengths; their scores [batch])."""
-    x, lengths = convert(potentials), ops.cast(convert(sequence_length), "int32")
+    x = convert(potentials)
+    lengths = lengths_of(sequence_length, x, 0)
     count, cell = ops.shape(x)[2], CrfDecodeForwardRnnCell(transition_params)
 
     def forward(state: Any, given: Any) -> Any:

@@ -10,6 +10,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.nest import flatten, map_structure, pack_sequence_as
+from workbench.nn.recurrent.rnn import lengths_of
 from workbench.nn.scopes import variable_scope
 from workbench.nn.tensor_array import TensorArray
 
@@ -225,6 +226,7 @@ class TrainingHelper(Helper):
         if self.sequence_length.shape.rank not in (1, None):
             raise errors.ShapeError("TrainingHelper: Expected sequence_length to be a vector, but received shape: "
                                     f"{self.sequence_length.shape}; give one length for each sequence")
+        self.sequence_length = lengths_of(self.sequence_length, self._rows, 1)
         self.batch_size = ops.size(self.sequence_length)
 
     def _at(self, time: Any) -> Any:

@@ -11,7 +11,7 @@ from workbench.nn.nest import flatten, map_structure, pack_sequence_as
 from workbench.nn.recurrent.rnn_base import RNNCell
 from workbench.nn.scopes import variable_scope
 
-__all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "static_bidirectional_rnn", "static_rnn"]
+__all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "lengths_of", "static_bidirectional_rnn", "static_rnn"]
 
 
 def static_rnn(cell: RNNCell, inputs: Sequence[Any], initial_state: Any = None, dtype: Any = None,
@@ -27,7 +27,7 @@ def static_rnn(cell: RNNCell, inputs: Sequence[Any], initial_state: Any = None, 
     steps = [converted(x) for x in inputs]
     with variable_scope(scope or "rnn") as opened:
         state = _initial(cell, steps[0], 0, initial_state, dtype)
-        lengths = None if sequence_length is None else _lengths(sequence_length)
+        lengths = None if sequence_length is None else lengths_of(sequence_length, steps[0], 0)
         outputs = []
         for time, x in enumerate(steps):
             if time > 0:
@@ -77,15 +77,17 @@ def swapped(x: Tensor) -> Tensor:
     return made
 
 
-def _lengths(given: Any) -> Tensor:
-    """The lengths of sequences as int32 [batch]; ShapeError for what is no vector."""
+def lengths_of(given: Any, sequences: Any, axis: int) -> Tensor:
+    """The lengths of sequences, which stand side by side along `axis`, as int32 [batch]; ShapeError for what is no vector,
+    and for other than one length for each, in the step where only that knows."""
     lengths: Tensor = ops.cast(convert(given), "int32")
     if lengths.shape.rank not in (None, 1):
         raise errors.ShapeError(f"rnn: sequence_length must be a vector of length batch_size but its shape is {lengths.shape}; "
                                 "give one length for each sequence")
-    if lengths.shape.rank is None:
-        lengths = ops.identity(lengths)      # of the caller's tensor nothing more becomes known
-        lengths.set_shape([None])
+    shape = flatten(sequences)[0].shape
+    batch = shape.sizes[axis] if shape.sizes else None
+    if lengths.shape.rank is None or (batch is not None and not lengths.shape.known):
+        lengths = ops.ensure_shape(lengths, [batch])      # of the caller's tensor nothing more becomes known
     return lengths
 
 
@@ -107,7 +109,7 @@ def dynamic_rnn(cell: RNNCell, inputs: Any, sequence_length: Any = None, initial
     with variable_scope(scope or "rnn"):
         rows = given if time_major else map_structure(swapped, given)
         state = _initial(cell, rows, 1, initial_state, dtype)
-        lengths = None if sequence_length is None else _lengths(sequence_length)
+        lengths = None if sequence_length is None else lengths_of(sequence_length, rows, 1)
         outputs, final = _loop(cell, rows, state, lengths, parallel_iterations or 32)
         return outputs if time_major else map_structure(swapped, outputs), final
 
@@ -151,7 +153,7 @@ def bidirectional_dynamic_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Any, s
     def mirrored(values: Any) -> Any:
         if sequence_length is None:
             return map_structure(lambda x: ops.reverse(x, axis=[axis]), values)
-        lengths = _lengths(sequence_length)
+        lengths = lengths_of(sequence_length, values, 1 - axis)
         return map_structure(lambda x: ops.reverse_sequence(x, lengths, seq_axis=axis, batch_axis=1 - axis), values)
 
     with variable_scope(scope or "bidirectional_rnn"):
@@ -179,6 +181,6 @@ def static_bidirectional_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Sequenc
 def _mirrored_steps(steps: Sequence[Any], sequence_length: Any) -> list[Any]:
     if sequence_length is None:
         return list(steps)[::-1]
-    lengths = _lengths(sequence_length)
     stacked = ops.stack([convert(x) for x in steps])
+    lengths = lengths_of(sequence_length, stacked, 1)
     return list(ops.unstack(ops.reverse_sequence(stacked, lengths, seq_axis=0, batch_axis=1), len(steps)))
