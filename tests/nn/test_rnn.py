@@ -234,7 +234,7 @@ def _decoded(cell, x, lengths):
 @pytest.mark.parametrize("read", [
     lambda cell, x, lengths: wb.nn.dynamic_rnn(cell, x, lengths, dtype=wb.float32),
     lambda cell, x, lengths: wb.nn.static_rnn(cell, wb.unstack(x, axis=1), dtype=wb.float32, sequence_length=lengths),
-    lambda cell, x, lengths: wb.nn.bidirectional_dynamic_rnn(cell, rnn_cell.LSTMCell(2, name="b"), x, lengths, dtype=wb.float32),
+    lambda cell, x, lengths: wb.nn.bidirectional_dynamic_rnn(cell, rnn_cell.LSTMCell(2, name="b"), x, lengths, dtype="float32"),
     lambda cell, x, lengths: crf.crf_log_norm(x, lengths, wb.eye(3)),
     lambda cell, x, lengths: crf.crf_decode(x, wb.eye(3), lengths), _decoded])
 def test_one_sequence_whose_length_comes_in_a_vector_that_nothing_is_known_of(read):
@@ -249,5 +249,5 @@ def test_one_sequence_whose_length_comes_in_a_vector_that_nothing_is_known_of(re
         for mine, theirs in zip(flatten(made), flatten(known), strict=True):
             assert mine.shape == theirs.shape and mine.shape.rank is not None, (mine, theirs)
             np.testing.assert_array_equal(*session.run([mine, theirs], {lengths: [3]}))
-        with pytest.raises(errors.ShapeError, match="ensure_shape|length"):
+        with pytest.raises(errors.ShapeError, match=r"ensure_shape"):
             session.run(made, {lengths: [3, 2]})

@@ -33,6 +33,8 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
         wanted = ops.dynamic_partition(row, shard, len(parts))
         found = ops.dynamic_stitch(list(indices), [_rows(p, w) for p, w in zip(parts, wanted)])
         width = parts[0].get_shape()[1:]
+        for part in parts[1:]:
+            width = width.merge(part.get_shape()[1:], "embedding_lookup: the rows of its parts")
         dims = convert(list(width.static), "int32") if width.known else ops.shape(parts[0])[1:]
         result = ops.reshape(found, ops.concat([ops.shape(ids), dims], axis=0))
         result.set_shape(ids.shape + width)

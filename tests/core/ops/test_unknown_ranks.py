@@ -134,3 +134,5 @@ def test_what_is_known_of_some_dimensions_is_known_of_the_result() -> None:
                                  ([3, None, 3, 4], [2, 4, None, 4], [2, 3, None, 4])):
         w = wb.placeholder("float32", filters)
         assert [wb.nn.conv2d(x, w, 2, way).shape for way in ("SAME", "VALID")] == [same, valid]
+    parts = [wb.placeholder("float32", [3, None]), wb.placeholder("float32", [None, 2])]
+    assert wb.nn.embedding_lookup(parts, wb.placeholder("int64", [4]), "div").shape == [4, 2]
