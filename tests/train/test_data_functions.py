@@ -154,6 +154,15 @@ def test_what_contrib_adds():
     assert drain(padded) == [[[1, 0], [2, 2]]]
 
 
+def test_the_shape_of_a_state_is_known_as_far_as_it_stays():
+    three = Dataset.range(3)
+    stays = three.apply(contrib_data.scan(np.zeros((1, 2)), lambda s, v: (s + 1.0, s)))
+    grows = three.apply(contrib_data.scan(np.zeros((1, 2)), lambda s, v: (wb.concat([s, s], 0), s)))
+    nothing = three.apply(contrib_data.scan(np.zeros((1, 2)), lambda s, v: (wb.expand_dims(s, 0), wb.rank(s))))
+    assert stays.output_shapes == [1, 2] and grows.output_shapes == [None, 2] and nothing.output_shapes == []
+    assert [len(rows) for rows in drain(grows)] == [1, 2, 4] and drain(nothing) == [2, 3, 4]
+
+
 def test_windows_gather_by_key():
     windows = Dataset.range(11).apply(contrib_data.group_by_window(
         lambda v: v % 2, lambda key, window: Dataset.zip((Dataset.from_tensors(key), window.batch(4))), 4))

@@ -85,13 +85,11 @@ def sloppy_interleave(map_func: Callable[..., Dataset], cycle_length: Any, block
 def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
     """The second results of (state, output) = scan_func(state, element), where each call gets the state of the last one.
 
-    DtypeError where the state changes its dtypes; its shapes may change.
+    DtypeError where the state changes its dtypes; its shapes may change, and are known as far as they do not.
     """
     def scanned(dataset: Dataset) -> Dataset:
         first = converted(initial_state)
-        states = parts_of(first)
-        given = [part._replace(shape=Shape(None)) for part in flatten(states)]
-        made: list[Any] = []
+        states, given, made = parts_of(first), flatten(parts_of(first)), list[Any]()
 
         def build(*values: Tensor) -> list[Tensor]:
             count = len(given)
@@ -100,10 +98,14 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
             if [t.dtype for t in flatten(new)] != [part.dtype for part in given]:
                 raise errors.DtypeError(f"scan: the state is {', '.join(p.dtype.name for p in given)} but scan_func gives "
                                         f"{', '.join(t.dtype.name for t in flatten(new))}; cast it")
-            made[:] = [converted(output)]
-            return components(new) + components(made[0])
-        body = dataset._body("scan", build, tuple(given))
-        return Dataset(("scan", dataset._program, body, tuple(components(first))), parts_of(made[0]))
+            made[:] = new, converted(output)
+            return components(new) + components(made[1])
+        while True:      # until the shapes of the state hold for what comes back
+            body = dataset._body("scan", build, tuple(given))
+            lasting = [part._replace(shape=part.shape.common(t.get_shape())) for part, t in zip(given, flatten(made[0]))]
+            if lasting == given:
+                return Dataset(("scan", dataset._program, body, tuple(components(first))), parts_of(made[1]))
+            given, states = lasting, pack(states, lasting)
     return scanned
 
 
