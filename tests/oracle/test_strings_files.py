@@ -39,7 +39,7 @@ TEXT: dict[str, Callable[[Any], Any]] = {
     "string_join": evaluated(lambda tf: tf.string_join([["a", "b"], "-", ["c", "d"]]),
                              lambda tf: tf.string_join([["a"], ["b"]], separator="::")),
     "string_split": evaluated(*(lambda tf, a=a: parts(tf.string_split(*a)) for a in (
-        (["a b", "c", " d  e "],), (["a,b;c"], ",;"), (["abc", ""], ""), (["a,,b"], ",", False)))),
+        (["a b", "c", " d  e "],), (["a,b;c"], ",;"), (["abc", ""], ""), (["a,,b", "", ","], ",", False)))),
     "string_to_number": evaluated(lambda tf: tf.string_to_number(["1.5", "-2", "1e3"]),
                                   lambda tf: [tf.string_to_number(["7", "-8"], t) for t in ("int32", "int64", "float64")]),
     "reduce_join": evaluated(lambda tf: tf.reduce_join([["a", "b"], ["c", "d"]], 1, separator="+")),

@@ -87,7 +87,7 @@ class SparseTensor:
     def _with(self, dense: Any, kind: str) -> SparseTensor:
         """The values combined with those that `dense`, broadcast to this shape, has at their places."""
         other = convert(dense, None if hasattr(dense, "op") else self.dtype)
-        at = ops.gather_nd(ops.broadcast_to(other, self.dense_shape), self.indices)
+        at = ops.ensure_shape(ops.gather_nd(ops.broadcast_to(other, self.dense_shape), self.indices), self.values.shape)
         return SparseTensor(self.indices, getattr(ops, kind)(self.values, at), self.dense_shape)
 
     def __mul__(self, dense: Any) -> SparseTensor:

@@ -170,6 +170,7 @@ def test_joining_and_splitting():
     assert found.values.tolist() == [b"a", b"b", b"c", b"d", b"e"] and found.dense_shape.tolist() == [3, 3]
     assert found.indices.tolist() == [[0, 0], [0, 1], [2, 0], [2, 1], [2, 2]]
     assert run(wb.string_split(["ab"], delimiter="")).values.tolist() == [b"a", b"b"]
+    assert run(wb.string_split(["", "a  b"], skip_empty=False)).values.tolist() == [b"a", b"", b"b"]
 
 
 def test_strings_are_added_end_to_end():

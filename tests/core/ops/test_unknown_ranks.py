@@ -136,3 +136,6 @@ def test_what_is_known_of_some_dimensions_is_known_of_the_result() -> None:
         assert [wb.nn.conv2d(x, w, 2, way).shape for way in ("SAME", "VALID")] == [same, valid]
     parts = [wb.placeholder("float32", [3, None]), wb.placeholder("float32", [None, 2])]
     assert wb.nn.embedding_lookup(parts, wb.placeholder("int64", [4]), "div").shape == [4, 2]
+    sparse = wb.SparseTensor(wb.zeros([4, 2], "int64"), wb.placeholder("float32", [4]), wb.placeholder("int64", [None]))
+    assert (sparse * wb.placeholder("float32")).values.shape == [4]
+    assert wb.sparse_tensor_dense_matmul(sparse, wb.placeholder("float32", [None, 2]), True).shape == [None, 2]

@@ -9,6 +9,7 @@ from workbench import errors
 from workbench.core.graph.arrays import add_rows
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.opdef import composed, op
+from workbench.core.graph.shape import Shape
 
 
 def _inside(where, indices, shape):
@@ -88,7 +89,7 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
 
 
 @op("indices[n,2] values[n] shape[2] b[k,m] -> [_,m]", types="int64 T:number int64 T -> T",
-    shape=lambda inputs, attrs: [constant_shape(inputs[2])[:1] + inputs[3].shape[1:]])
+    shape=lambda inputs, attrs: [constant_shape(inputs[2]).merge(Shape([None, None]))[:1] + inputs[3].shape[1:]])
 def sparse_matmul(indices, values, shape, b):
     """The product of a sparse matrix and the dense matrix b [k, m]; repeated indices add up."""
     if shape[1] != b.shape[0]:

@@ -98,7 +98,8 @@ def string_join(*inputs, separator=""):
 @op("source[n] -> [m,2] [m] [2]", name="string_split", types="string -> int64 string int64", **TEXT,
     shape=lambda inputs, attrs: [Shape([None, 2]), Shape([None]), Shape([2])])
 def string_split_(source, *, delimiter=" ", skip_empty=True):
-    """The words of each string as a sparse matrix: indices, values, dense shape; each character is a delimiter."""
+    """The words of each string as a sparse matrix: indices, values, dense shape; each character is a delimiter. An empty string
+    has none."""
     words = [_words(item, delimiter.encode(), skip_empty) for item in np.asarray(source, object)]
     places = [(row, column) for row, line in enumerate(words) for column in range(len(line))]
     longest = max((len(line) for line in words), default=0)
@@ -111,7 +112,7 @@ def _words(item, delimiter, skip_empty):
         return [item[i:i + 1] for i in range(len(item))]
     for byte in delimiter[1:]:
         item = item.replace(bytes([byte]), delimiter[:1])
-    return [word for word in item.split(delimiter[:1]) if word or not skip_empty]
+    return [word for word in item.split(delimiter[:1]) if word or not skip_empty] if item else []
 
 
 # comma-separated values
