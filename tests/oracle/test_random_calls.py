@@ -13,7 +13,7 @@ from tests.oracle.harness import agree, compared, flat, is_real, quiet, slopes, 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:densify")]
 
 BLOCKS, CALLS = 50, 60
-KNOWN, DIMENSIONS, NOTHING, CONSTANT = range(4)      # what the graph knows of an input
+KNOWN, PARTLY, DIMENSIONS, NOTHING, CONSTANT = range(5)      # what the graph knows of an input
 NARROWER = {
     "argmax argmin matrix_band_part imag": "take no bool, as in TensorFlow 1.4",
     "nn.l2_normalize": "takes no complex numbers, as in TensorFlow 1.4",
@@ -21,7 +21,7 @@ NARROWER = {
         "a window that is larger than images of unknown size is refused in the step; TensorFlow gives nothing there",
     "image.flip_left_right image.rot90 image.per_image_standardization image.resize_image_with_crop_or_pad image.central_crop":
         "take images of unknown rank as single ones, as in TensorFlow 1.4",
-    "split diag_part": "a scalar of unknown rank has no axis; TensorFlow gives it back"}
+    "split diag_part reverse": "a scalar of unknown rank has no axis; TensorFlow gives it back"}
 """Operations -> what of them we refuse that TensorFlow takes."""
 OTHERWISE = {
     "squared_difference": "of complex numbers is a square, as in TensorFlow 1.4; since then it is a square of sizes",
@@ -39,7 +39,14 @@ LESS_KNOWN = {
 def drawn(seed: int) -> tuple[Call, list[int]]:
     draw = Draw(seed)
     call = draw.one(*FAMILIES)(draw)
-    return call, [draw.one(KNOWN, DIMENSIONS, NOTHING, CONSTANT, CONSTANT) for _ in call.arrays]
+    return call, [draw.one(KNOWN, PARTLY, DIMENSIONS, NOTHING, CONSTANT, CONSTANT) for _ in call.arrays]
+
+
+def entered(shape: tuple[int, ...], way: int) -> Any:
+    """What a placeholder says of `shape`."""
+    if way == PARTLY:
+        return [size if i % 2 else None for i, size in enumerate(shape)]
+    return None if way == NOTHING else [None] * len(shape) if way == DIMENSIONS else shape
 
 
 def told(tf: Any, call: Call, ways: list[int], session: Any) -> tuple[Any, ...]:
@@ -48,8 +55,7 @@ def told(tf: Any, call: Call, ways: list[int], session: Any) -> tuple[Any, ...]:
         xs, feeds = [], {}
         for array, way in zip(call.arrays, ways):
             dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
-            shape = None if way == NOTHING else [None] * array.ndim if way == DIMENSIONS else array.shape
-            xs.append(tf.constant(array, dtype) if way == CONSTANT else tf.placeholder(dtype, shape))
+            xs.append(tf.constant(array, dtype) if way == CONSTANT else tf.placeholder(dtype, entered(array.shape, way)))
             if way != CONSTANT:
                 feeds[xs[-1]] = array
         ys = flat(call.program(tf, *xs))

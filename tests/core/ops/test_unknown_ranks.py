@@ -134,6 +134,9 @@ def test_what_is_known_of_some_dimensions_is_known_of_the_result() -> None:
                                  ([3, None, 3, 4], [2, 4, None, 4], [2, 3, None, 4])):
         w = wb.placeholder("float32", filters)
         assert [wb.nn.conv2d(x, w, 2, way).shape for way in ("SAME", "VALID")] == [same, valid]
+    for filters in ([None, 3, 3, 2], [None, None, None, 2]):
+        w = wb.placeholder("float32", filters)
+        assert wb.nn.depthwise_conv2d(x, w, [1, 2, 2, 1], "SAME").shape == [2, 4, None, 6]
     parts = [wb.placeholder("float32", [3, None]), wb.placeholder("float32", [None, 2])]
     assert wb.nn.embedding_lookup(parts, wb.placeholder("int64", [4]), "div").shape == [4, 2]
     sparse = wb.SparseTensor(wb.zeros([4, 2], "int64"), wb.placeholder("float32", [4]), wb.placeholder("int64", [None]))

@@ -78,7 +78,7 @@ def patches_of(x, ksize, channels, **options):
         return ops.select(ops.expand_dims(inside, -1), patches, ops.zeros_like(patches))
     flat, count = ops.image_patches(x, ksize=ksize, **options), math.prod(ksize)
     patches = ops.reshape(flat, ops.concat([ops.getitem(ops.shape(flat), slice(3)), [count, channels]], 0))
-    patches.set_shape([*flat.shape.as_list()[:3], count, channels])
+    patches.set_shape([*flat.shape.as_list()[:3], count, channels if isinstance(channels, int) else None])
     return patches
 
 
@@ -108,17 +108,19 @@ def _depthwise(where, input, filter, strides, padding, rate, data_format, name):
     if kernel.shape.rank not in (None, 4):
         raise errors.ShapeError(f"{where}: filter has shape {kernel.shape} but rank 4 is needed, [height, width, channels, "
                                 "multiplier]; reshape it or use set_shape")
-    known = kernel.shape.known
-    height, width, channels, times = kernel.shape.static if known else ops.unstack(ops.shape(kernel), 4)
-    own = x.shape.sizes[1 if data_format == "NCHW" else 3]
-    if known and own not in (None, channels):
+    sizes, own = list(kernel.shape.sizes or (None,) * 4), x.shape.sizes[1 if data_format == "NCHW" else 3]
+    sizes[2] = own if sizes[2] is None else sizes[2]
+    late = ops.unstack(ops.shape(kernel), 4) if None in sizes else sizes
+    height, width, channels, times = [at_run if size is None else size for size, at_run in zip(sizes, late)]
+    if None not in (own, sizes[2]) and own != channels:
         raise errors.ShapeError(f"{where}: input has {own} channels but filter axis 2 is {channels}; make them equal")
     x = ops.transpose(x, [0, 2, 3, 1]) if options.pop("data_format") == "NCHW" else x
     parts = patches_of(x, (height, width), channels, **options)
     mixed = ops.einsum("nhwkc,kcm->nhwcm", parts, ops.reshape(kernel, [height * width, channels, times]))
     nchw, lead = data_format == "NCHW", ops.getitem(ops.shape(parts), slice(3))
     found = ops.reshape(mixed, ops.concat([lead, [channels * times]], 0), name=None if nchw else name)
-    found.set_shape([*parts.shape.as_list()[:3], channels * times if known else None])
+    rows = [extent for extent, *_ in extents_of(x.shape.sizes[1:3], sizes[:2], options)]
+    found.set_shape([x.shape.sizes[0], *rows, None if None in sizes[2:] else channels * times])
     return ops.transpose(found, [0, 3, 1, 2], name=name) if nchw else found
 
 
