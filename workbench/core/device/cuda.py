@@ -92,7 +92,7 @@ class CudaDevice:
     def upload(self, array: np.ndarray[Any, Any]) -> Any:
         """A host array as one on the device, whatever its size."""
         with self._here("an array of the host"):
-            return self.cupy.asarray(array)
+            return self.cupy.asarray(array, order="C")
 
     def copy_out(self, array: Any) -> Any:
         if not isinstance(array, self._array):

@@ -39,6 +39,13 @@ def _unstack(value: Any, *, num: int | None, axis: int) -> Any:
     return [value[(*lead, i)].copy() for i in range(value.shape[axis])]
 
 
+@kernel("permute", dtypes=ALL, host=("perm",))
+def _permute(x: Any, perm: Any) -> Any:
+    if sorted(perm.tolist()) != list(range(x.ndim)):
+        return registry["permute"].reference(down(x), perm)      # says so
+    return x.transpose(perm.tolist())
+
+
 @kernel("fill", dtypes=ALL, host=("dims",))
 def _fill(dims: Any, value: Any) -> Any:
     return cupy.broadcast_to(value, lengths("fill", dims)).copy()

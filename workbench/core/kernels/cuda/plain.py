@@ -12,7 +12,6 @@ PLAIN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(("identity", "stop_gradient", "placeholder_with_default", "expand_dims", "squeeze", "row_block", "transpose",
                      "reverse"), (ALL, ())),
     **dict.fromkeys(("reshape", "broadcast_to"), (ALL, ("shape",))),
-    "permute": (ALL, ("perm",)),
     "slice": (ALL, ("begin", "size")),
     "bias_add": (REALS, ()),
     "diag": (REALS, ()), "diag_part": (REALS, ()),

@@ -47,7 +47,7 @@ def up(value: Any) -> Any:
         return value
     if value.dtype.char not in NUMBERS:
         raise TypeError(f"an array of {value.dtype} has no place on a CUDA device")
-    return cupy.asarray(value)
+    return cupy.asarray(value, order="C")
 
 
 def down(value: Any) -> Any:
@@ -100,5 +100,5 @@ def _settled(found: Any) -> Any:
     if isinstance(found, np.ndarray | np.generic):
         found = np.asarray(found)
         stays = found.dtype.kind in "biu" and found.nbytes <= STAYING
-        return found if stays or found.dtype.char not in NUMBERS else cupy.asarray(found)
+        return found if stays or found.dtype.char not in NUMBERS else cupy.asarray(found, order="C")
     return found
