@@ -100,8 +100,9 @@ def test_every_kernel_is_met_by_a_row_or_by_a_test_of_variables(device: CudaDevi
     assert {name for name, d in registry.items() if "GPU" in d.kernels} - handled - met - DRAWN == set()
 
 
-LAYERS = [((2, 9, 8, 3), (3, 3, 3, 4), 1, "SAME", 1), ((2, 9, 8, 3), (3, 2, 3, 4), 2, "SAME", 1), ((1, 28, 28, 1), (5, 5, 1, 32), 1, "SAME", 1),
-          ((2, 14, 14, 32), (5, 5, 32, 16), 1, "VALID", 1), ((2, 12, 11, 3), (3, 3, 3, 5), 1, "VALID", 2),
+LAYERS = [((2, 9, 8, 3), (3, 3, 3, 4), 1, "SAME", 1), ((2, 9, 8, 3), (3, 2, 3, 4), 2, "SAME", 1),
+          ((1, 28, 28, 1), (5, 5, 1, 32), 1, "SAME", 1), ((2, 14, 14, 32), (5, 5, 32, 16), 1, "VALID", 1),
+          ((2, 12, 11, 3), (3, 3, 3, 5), 1, "VALID", 2),
           ((2, 9, 8, 3), (1, 1, 3, 7), 2, "VALID", 1), ((2, 9, 8, 3), (4, 3, 3, 4), (2, 1), ((1, 2), (0, 3)), 1)]
 
 

@@ -19,8 +19,8 @@ from workbench.core.device.interface import Event, Memory, register_device
 __all__ = ["STAYING", "CudaDevice", "missing"]
 
 STAYING = 64 << 10
-"""Bytes up to which integers and truth values stay with the host until a kernel wants them: shapes, axes, labels and indices are
-mostly read by the host's part of a kernel. (TensorFlow keeps int32 there, whatever its size.)"""
+"""Bytes up to which integers and truth values stay with the host until a kernel wants them: shapes, axes, labels and indices
+are mostly read by the host's part of a kernel. (TensorFlow keeps int32 there, whatever its size.)"""
 NUMBERS = frozenset("?bhilqBHILQefd")
 """Characters of the dtypes that the device has arrays of. Anything else, text too, stays with the host."""
 
@@ -29,7 +29,7 @@ def missing() -> str:
     """What this process lacks for CUDA devices, as words for a user; "" when nothing. Cheap: CuPy is not loaded."""
     count, why = _driver()
     if not count:
-        return f"there is no CUDA device ({why}); leave the request out"
+        return f"there is no CUDA device: {why}"
     if importlib.util.find_spec("cupy") is None:
         return "CuPy is not installed; pip install 'workbench[gpu]'"
     return ""
@@ -56,7 +56,7 @@ class CudaDevice:
     Every array, also one that a kernel makes for itself, is counted in `memory`.
     """
 
-    type = "GPU"
+    type, ordered = "GPU", True
     missing = staticmethod(missing)
 
     def __init__(self, name: str, limit: int | None = None) -> None:
@@ -105,10 +105,13 @@ class CudaDevice:
             if isinstance(source, self._array):
                 self.cupy.copyto(target, source, casting="no")
             else:
-                target.set(np.ascontiguousarray(source), stream=self.stream)
+                target.set(np.asarray(source, order="C"), stream=self.stream)
 
     # kernels
     def issue(self, kernel: Callable[..., Any], *arguments: Any) -> Any:
+        if _inside.device is self:
+            _inside.what = kernel
+            return kernel(*arguments)
         with self._here(kernel):
             return kernel(*arguments)
 
@@ -131,7 +134,7 @@ class CudaDevice:
     @contextmanager
     def _here(self, what: Any) -> Iterator[None]:
         """CuPy works on this device, in its stream and with its memory, and its errors are ours."""
-        if getattr(_inside, "device", None) is self:
+        if _inside.device is self:
             outer, _inside.what = _inside.what, what
             try:
                 yield
@@ -157,13 +160,20 @@ class CudaDevice:
         except cuda.memory.OutOfMemoryError as error:
             self.memory.give(nbytes)
             raise errors.ResourceExhaustedError(
-                f"{_named(what)}: {nbytes} bytes are needed but {self.name} has no such memory beside the {self.memory.used} bytes "
-                "that this session uses there; make batches or variables smaller, or close what else uses it") from error
+                f"{_named(what)}: {nbytes} bytes are needed but {self.name} has no such memory beside the {self.memory.used} "
+                "bytes that this session uses there; make batches or variables smaller, or close what else uses it") from error
         owner = _Lent(found, self.memory, nbytes)
         return cuda.MemoryPointer(cuda.UnownedMemory(found.ptr, nbytes, owner, self.number), 0)
 
 
-_inside = threading.local()      # the device in which this thread works, and for what
+class _Inside(threading.local):
+    """The device in which this thread works, and for what."""
+
+    device: CudaDevice | None = None
+    what: Any = ""
+
+
+_inside = _Inside()
 
 
 def _named(what: Any) -> str:
@@ -173,9 +183,9 @@ def _named(what: Any) -> str:
 
 
 def _failed(device: str, error: BaseException) -> errors.InternalError:
-    return errors.InternalError(f"{device}: CUDA says {error}; a kernel that was started earlier may have failed. After that the "
-                                "process cannot use the device any more: start it again, with CUDA_LAUNCH_BLOCKING=1 to learn "
-                                "which one it was")
+    return errors.InternalError(f"{device}: CUDA says {error}; a kernel that was started earlier may have failed. After that "
+                                "the process cannot use the device any more: start it again, with CUDA_LAUNCH_BLOCKING=1 to "
+                                "learn which one it was")
 
 
 class _Lent:

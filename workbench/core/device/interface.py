@@ -91,6 +91,7 @@ class Device(Protocol):
 
     name: str
     type: str                       # "CPU", "GPU" …: kernels are registered for it
+    ordered: bool                   # it does what is issued in the order of issuing: nobody has to wait in between
     memory: Memory
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> Any:

@@ -143,7 +143,7 @@ class LocalBackend:
         with using(kernels):
             plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}", type_of(p.device), done)
                      for p in parts]
-        if len(plans) == 1 and plans[0].single and type_of(parts[0].device) == "CPU":
+        if len(plans) == 1 and plans[0].single and self.container.device(parts[0].device).ordered:
             return _Direct(parts[0].feeds, InstancePool(plans[0], self.container, parts[0].device, self.arenas))
         return _Threads(list(zip(parts, plans)), self, fetches)
 

@@ -20,8 +20,8 @@ WORKSPACE = 256 << 20
 
 
 class Problem(NamedTuple):
-    """One convolution: lengths of all axes, and how the filter moves. Images are [n, h, w, c] or [n, c, h, w] in memory, filters
-    [o, kh, kw, c] or [o, c, kh, kw]; padding is the same before and after."""
+    """One convolution: lengths of all axes, and how the filter moves. Images are [n, h, w, c] or [n, c, h, w] in memory,
+    filters [o, kh, kw, c] or [o, c, kh, kw]; padding is the same before and after."""
 
     dtype: str
     channels_last: bool
@@ -36,8 +36,8 @@ class Problem(NamedTuple):
 class _Found(ctypes.Structure):
     """cudnnConvolution…AlgoPerf_t"""
 
-    _fields_ = [("algorithm", ctypes.c_int), ("status", ctypes.c_int), ("time", ctypes.c_float), ("memory", ctypes.c_size_t),      # noqa: RUF012
-                ("determinism", ctypes.c_int), ("math", ctypes.c_int), ("reserved", ctypes.c_int * 3)]
+    _fields_ = (("algorithm", ctypes.c_int), ("status", ctypes.c_int), ("time", ctypes.c_float), ("memory", ctypes.c_size_t),
+                ("determinism", ctypes.c_int), ("math", ctypes.c_int), ("reserved", ctypes.c_int * 3))
 
 
 @functools.cache
@@ -65,7 +65,7 @@ def available() -> bool:
 def _check(where: str, status: int) -> None:
     if status:
         text = (_library().cudnnGetErrorString(status) or b"").decode()
-        raise errors.InternalError(f"cuDNN: {where} answers {status} ({text}); please report, with the shapes of the convolution")
+        raise errors.InternalError(f"cuDNN: {where} answers {status} ({text}); please report, with the convolution's shapes")
 
 
 def _call(name: str, *arguments: Any) -> None:

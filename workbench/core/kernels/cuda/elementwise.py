@@ -1,4 +1,4 @@
-"""Operations element by element: CuPy's functions for those that are one of NumPy's, and one kernel for each stated expression."""
+"""Operations element by element: CuPy's functions for what is one of NumPy's, and a kernel for each stated expression."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -19,13 +19,13 @@ FUNCTIONS: dict[str, Sequence[str]] = {
     **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not"), BOOL),
     **dict.fromkeys(("is_nan", "is_inf", "is_finite"), (*FLOATS, *BOOL)),
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "invert"), INTS),
-    **dict.fromkeys(("divide", "sqrt", "exp", "expm1", "log", "log1p", "floor", "ceil", "round", "sin", "cos", "tan", "asin", "acos",
-                     "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "atan2"), FLOATS)}
+    **dict.fromkeys(("divide", "sqrt", "exp", "expm1", "log", "log1p", "floor", "ceil", "round", "sin", "cos", "tan", "asin",
+                     "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "atan2"), FLOATS)}
 """Operations that are one function of NumPy, and the dtypes for which CuPy's function of that name means the same."""
 
 EXPRESSIONS: dict[str, Sequence[str]] = {
-    **dict.fromkeys(("rsqrt", "reciprocal", "erf", "tanh_grad", "sigmoid", "sigmoid_grad", "softplus", "softsign", "elu", "selu",
-                     "sigmoid_xent", "sign", "pow"), FLOATS),
+    **dict.fromkeys(("rsqrt", "reciprocal", "erf", "tanh_grad", "sigmoid", "sigmoid_grad", "softplus", "softsign", "elu",
+                     "selu", "sigmoid_xent", "sign", "pow"), FLOATS),
     **dict.fromkeys(("squared_difference", "relu", "relu_grad"), REALS), "select": ALL}
 """Operations whose stated expression is compiled, and for which dtypes."""
 
@@ -104,6 +104,11 @@ def _of_integers(name: str, function: str) -> None:
 
 _of_integers("floordiv", "floor_divide")
 _of_integers("floormod", "remainder")
+
+
+@kernel("bias_add", dtypes=REALS)
+def _bias_add(x: Any, bias: Any, *, data_format: str) -> Any:
+    return cupy.add(x, bias.reshape(-1, *[1] * (x.ndim - 2)) if data_format == "NCHW" else bias)
 
 
 @kernel("add_n", dtypes=REALS)

@@ -21,7 +21,8 @@ def _columns(x: Any, kernel: tuple[int, int], options: Options) -> Any:
     room[:, top:top + x.shape[1], left:left + x.shape[2]] = x
     (sh, sw), (dh, dw) = options["strides"], options["dilations"]
     n, h, w, c = room.strides
-    view = cupy.lib.stride_tricks.as_strided(room, (len(x), oh, ow, *kernel, x.shape[3]), (n, h * sh, w * sw, h * dh, w * dw, c))
+    view = cupy.lib.stride_tricks.as_strided(room, (len(x), oh, ow, *kernel, x.shape[3]),
+                                             (n, h * sh, w * sw, h * dh, w * dw, c))
     return view.reshape(len(x) * oh * ow, kernel[0] * kernel[1] * x.shape[3])
 
 
@@ -37,7 +38,7 @@ def forward(x: Any, filter: Any, options: Options) -> Any:
 
 def backward_data(filter: Any, dy: Any, size: tuple[int, int], options: Options) -> Any:
     """The derivative by images of height and width `size`."""
-    parts = multiplied(_flat(dy), _flat(filter).T).reshape(*dy.shape[:3], *filter.shape[:3])
+    parts = multiplied(_flat(dy), _flat(filter), False, True).reshape(*dy.shape[:3], *filter.shape[:3])
     (oh, top, bottom), (ow, left, right) = extents_of(size, filter.shape[:2], options)
     (sh, sw), (dh, dw) = options["strides"], options["dilations"]
     room = cupy.zeros((len(parts), size[0] + top + bottom, size[1] + left + right, parts.shape[-1]), parts.dtype)
@@ -50,4 +51,4 @@ def backward_data(filter: Any, dy: Any, size: tuple[int, int], options: Options)
 
 def backward_filter(x: Any, dy: Any, shape: tuple[int, ...], options: Options) -> Any:
     """The derivative by a filter of that shape."""
-    return multiplied(_columns(x, shape[:2], options).T, _flat(dy)).reshape(shape)
+    return multiplied(_columns(x, (shape[0], shape[1]), options), _flat(dy), True).reshape(shape)

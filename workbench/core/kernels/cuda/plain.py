@@ -1,4 +1,4 @@
-"""Reference kernels that are one expression of NumPy's functions: CuPy's arrays answer them, so they serve here as they stand."""
+"""Reference kernels that are one expression of NumPy's functions: CuPy's arrays answer those, so they serve as they stand."""
 from __future__ import annotations
 
 from workbench.core.graph.opdef import registry
@@ -9,11 +9,10 @@ __all__ = ["HOSTED", "PLAIN"]
 PLAIN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     # of the shape alone: what they give is the host's
     **dict.fromkeys(("shape", "size", "rank"), (ALL, ())),
-    **dict.fromkeys(("identity", "stop_gradient", "placeholder_with_default", "expand_dims", "squeeze", "row_block", "transpose",
-                     "reverse"), (ALL, ())),
+    **dict.fromkeys(("identity", "stop_gradient", "placeholder_with_default", "expand_dims", "squeeze", "row_block",
+                     "transpose", "reverse"), (ALL, ())),
     **dict.fromkeys(("reshape", "broadcast_to"), (ALL, ("shape",))),
     "slice": (ALL, ("begin", "size")),
-    "bias_add": (REALS, ()),
     "diag": (REALS, ()), "diag_part": (REALS, ()),
     "truncatediv": (INTS, ()),
     "matrix_transpose": (ALL, ()),

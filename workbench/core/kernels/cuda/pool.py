@@ -18,9 +18,9 @@ __all__ = ["SOURCE", "geometry"]
 
 SOURCE = r"""
 struct Geometry { long long h, w, c, oh, ow, sn, sh, sw, sc, tn, th, tw, tc, kh, kw, dh, dw, top, left; };
-#define GIVEN long long h, long long w, long long c, long long oh, long long ow, long long sn, long long sh, long long sw,      \
-  long long sc, long long tn, long long th, long long tw, long long tc, long long kh, long long kw, long long dh, long long dw, \
-  long long top, long long left
+#define GIVEN long long h, long long w, long long c, long long oh, long long ow, long long sn, long long sh,               \
+  long long sw, long long sc, long long tn, long long th, long long tw, long long tc, long long kh, long long kw,          \
+  long long dh, long long dw, long long top, long long left
 #define MADE const Geometry g = {h, w, c, oh, ow, sn, sh, sw, sc, tn, th, tw, tc, kh, kw, dh, dw, top, left};
 // images have lengths h, w, c and steps s…, pooled ones oh, ow, c and t…; windows of kh by kw move by dh and dw
 
@@ -75,7 +75,8 @@ extern "C" __global__ void max_pool_grad_grad(GIVEN, const T* images, const T* d
   long long at = winner(g, images, n, oy, ox, k);
   out[pooled(g, n, oy, ox, k)] = at < 0 ? (T)0 : ddx[at];
 }
-__device__ long long inside(const Geometry& g, long long oy, long long ox) {      // how many elements of the window are in the image
+// how many elements of a window lie in the image
+__device__ long long inside(const Geometry& g, long long oy, long long ox) {
   long long y0 = oy * g.dh - g.top, x0 = ox * g.dw - g.left;
   return (lower(y0 + g.kh, g.h) - low(y0)) * (lower(x0 + g.kw, g.w) - low(x0));
 }
@@ -117,8 +118,8 @@ def _kernels(dtype: str, name: str) -> Any:
     return cupy.RawModule(code=source(dtype), options=("-std=c++17",)).get_function(name)
 
 
-def geometry(images: tuple[int, ...], ksize: tuple[int, int], options: Mapping[str, Any]) -> tuple[
-        tuple[int, ...], tuple[int, ...], int, int]:
+def geometry(images: tuple[int, ...], ksize: tuple[int, int],
+             options: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
     """(the numbers of `Geometry`, the shape of the pooled images, how many elements the images and the pooled ones have)."""
     n, h, w, c = channels_last(images, options)
     (oh, top, _), (ow, left, _) = extents_of((h, w), ksize, options)
@@ -129,7 +130,8 @@ def geometry(images: tuple[int, ...], ksize: tuple[int, int], options: Mapping[s
     return made, (n, c, oh, ow) if first else (n, oh, ow, c), n * h * w * c, n * oh * ow * c
 
 
-def _run(name: str, images: tuple[int, ...], given: tuple[Any, ...], ksize: Any, options: Mapping[str, Any], to_images: bool) -> Any:
+def _run(name: str, images: tuple[int, ...], given: tuple[Any, ...], ksize: Any, options: Mapping[str, Any],
+         to_images: bool) -> Any:
     """One kernel over images of that shape, into images or into pooled ones; halves are computed in float32."""
     made, shape, before, after = geometry(images, tuple(ksize), options)
     dtype = given[0].dtype
@@ -137,7 +139,8 @@ def _run(name: str, images: tuple[int, ...], given: tuple[Any, ...], ksize: Any,
     out = cupy.empty(images if to_images else shape, wide(dtype))
     count = before if to_images else after
     if count:
-        _kernels(out.dtype.name, name)((-(-count // _THREADS),), (_THREADS,), (*map(np.int64, made), *given, out, np.int64(count)))
+        start = _kernels(out.dtype.name, name)
+        start((-(-count // _THREADS),), (_THREADS,), (*map(np.int64, made), *given, out, np.int64(count)))
     return out.astype(dtype, copy=False)
 
 
@@ -170,6 +173,6 @@ def _avg_pool_grad(dy: Any, *, input_shape: Any, ksize: Any, **options: Any) -> 
 @kernel("avg_pool_images", dtypes=(*FLOATS, "int32", "int64"), host=("input_shape",))
 def _avg_pool_images(dy: Any, input_shape: Any, *, ksize: Any, **options: Any) -> Any:
     wanted = tuple(int(d) for d in input_shape)
-    _pooled_shape(Shape(wanted), {"ksize": ksize, **options}).merge(Shape(dy.shape), "avg_pool_grad: the pooled shape of the images "
-                                                                    "and dy")
+    pooled = _pooled_shape(Shape(wanted), {"ksize": ksize, **options})
+    pooled.merge(Shape(dy.shape), "avg_pool_grad: the pooled shape of the images and dy")
     return _run("avg_pool_grad", wanted, (dy,), ksize, options, True)

@@ -49,7 +49,8 @@ def by_segment(fold: str, out: Any, ids: Any, rows: Any) -> None:
     flat = ids.reshape(-1).astype(np.int64, copy=False)
     order = library.argsort(flat, kind="stable")
     starts = library.searchsorted(flat[order], library.arange(len(out) + 1))
-    _kernel(fold, out.dtype.name)(rows, up(order.astype(np.int64, copy=False)), up(starts.astype(np.int64, copy=False)), width, out)
+    order, starts = (up(each.astype(np.int64, copy=False)) for each in (order, starts))
+    _kernel(fold, out.dtype.name)(rows, order, starts, width, out)
 
 
 def _unsorted(fold: str) -> None:

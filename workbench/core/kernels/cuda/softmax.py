@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.graph.arrays import check_labels, wide
-from workbench.core.kernels.cuda.values import FLOATS, cupy, kernel, up
+from workbench.core.kernels.cuda.values import FLOATS, INTS, cupy, kernel, up
 
 __all__ = ["SOURCE"]
 
@@ -145,7 +145,7 @@ def _softmax_xent(logits: Any, labels: Any) -> Any:
     return _entropy("softmax_xent", logits, labels.astype(wide(labels.dtype), copy=False))
 
 
-@kernel("sparse_softmax_xent", dtypes=(*FLOATS, "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), either=("labels",))
+@kernel("sparse_softmax_xent", dtypes=(*FLOATS, *INTS), either=("labels",))
 def _sparse_softmax_xent(logits: Any, labels: Any) -> Any:
     check_labels("sparse_softmax_xent", labels, logits.shape[1])      # labels of the device are waited for
     return _entropy("sparse_softmax_xent", logits, up(labels).astype(np.int64, copy=False))

@@ -46,6 +46,6 @@ def translated(expression: str, names: Mapping[str, str], number: str) -> str:
             return f"({write(node.test)} ? {write(node.body)} : {write(node.orelse)})"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
             return f"{_FUNCTIONS[node.func.id]}({', '.join(map(write, node.args))})"
-        raise errors.InvalidArgumentError(f"elementwise={expression!r}: {ast.unparse(node)!r} is not known on CUDA devices; write "
-                                          f"arithmetic, comparisons and {', '.join(sorted(_FUNCTIONS))}")
+        raise errors.InvalidArgumentError(f"elementwise={expression!r}: {ast.unparse(node)!r} is not known on CUDA devices; "
+                                          f"write arithmetic, comparisons and {', '.join(sorted(_FUNCTIONS))}")
     return write(ast.parse(expression, mode="eval").body)

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.core.device.cuda import NUMBERS, STAYING
 from workbench.core.graph.opdef import OpDef, registry
 
-__all__ = ["ALL", "BOOL", "FLOATS", "INTS", "REALS", "cupy", "down", "kernel", "lifted", "on_device", "up"]
+__all__ = ["ALL", "BOOL", "FLOATS", "INTS", "REALS", "cupy", "down", "kernel", "library", "lifted", "on_device", "up"]
 
 FLOATS = ("float16", "float32", "float64")
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -34,7 +34,12 @@ class _Library:
         return found
 
 
-cupy: Any = _Library("cupy")
+def library(name: str) -> Any:
+    """The module of that name, imported when a kernel first asks for something in it."""
+    return _Library(name)
+
+
+cupy: Any = library("cupy")
 
 
 def on_device(value: Any) -> bool:
@@ -68,8 +73,8 @@ def kernel(*names: str, dtypes: Sequence[str] = REALS, host: Sequence[str] = (),
 
 def lifted(definition: OpDef, function: Callable[..., Any], host: Sequence[str] = (),
            either: Sequence[str] = ()) -> Callable[..., Any]:
-    """`function` between arrays of the device: what it is given is brought there, but for the inputs that it reads on the `host`,
-    and those that it takes from `either`. Where the host has all inputs the reference computes, on the host."""
+    """`function` between arrays of the device: its inputs are brought there, but for those that it reads on the `host`, and
+    those that it takes from `either`. Where the host has all inputs the reference computes, on the host."""
     rules: list[Callable[[Any], Any] | None] = [down if n in host else None if n in either else up for n in definition.inputs]
     everything, first = [] if definition.variadic is None else [up], int(definition.context)
     reference = definition.reference
