@@ -8,7 +8,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.device.interface import Event, Memory, register_device
 
-__all__ = ["STAYING", "CudaDevice", "missing"]
+__all__ = ["NUMBERS", "STAYING", "CudaDevice", "cards", "missing"]
 
 STAYING = 64 << 10
 """Bytes up to which integers and truth values stay with the host until a kernel wants them: shapes, axes, labels and indices
@@ -35,18 +35,33 @@ def missing() -> str:
     return ""
 
 
+def cards() -> list[str]:
+    """The names of this machine's devices, as its driver gives them."""
+    library, names = _library(), []
+    for number in range(_driver()[0]):
+        device, name = ctypes.c_int(), ctypes.create_string_buffer(200)
+        library.cuDeviceGet(ctypes.byref(device), number)
+        library.cuDeviceGetName(name, len(name), device)
+        names.append(name.value.decode())
+    return names
+
+
 @functools.lru_cache(maxsize=1)
 def _driver() -> tuple[int, str]:
     """(how many devices the driver has, why none)."""
+    library, count = _library(), ctypes.c_int()
+    if library is None:
+        return 0, "there is no driver of NVIDIA"
+    status = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
+    return (0, f"the driver answers {status}") if status else (count.value, "the driver has none")
+
+
+@functools.lru_cache(maxsize=1)
+def _library() -> Any:
     for name in ("libcuda.so.1", "nvcuda.dll"):
-        try:
-            driver = ctypes.CDLL(name)
-        except OSError:
-            continue
-        count = ctypes.c_int()
-        status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-        return (0, f"the driver answers {status}") if status else (count.value, "the driver has none")
-    return 0, "there is no driver of NVIDIA"
+        with suppress(OSError):
+            return ctypes.CDLL(name)
+    return None
 
 
 class CudaDevice:

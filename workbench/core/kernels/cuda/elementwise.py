@@ -104,6 +104,7 @@ def _of_integers(name: str, function: str) -> None:
 
 _of_integers("floordiv", "floor_divide")
 _of_integers("floormod", "remainder")
+kernel("truncatediv", dtypes=INTS)(registry["truncatediv"].reference)      # CuPy's arrays answer it
 
 
 @kernel("bias_add", dtypes=REALS)

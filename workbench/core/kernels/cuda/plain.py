@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from workbench.core.graph.opdef import registry
-from workbench.core.kernels.cuda.values import ALL, FLOATS, INTS, REALS, lifted
+from workbench.core.kernels.cuda.values import ALL, FLOATS, REALS, lifted
 
 __all__ = ["HOSTED", "PLAIN"]
 
@@ -14,7 +14,6 @@ PLAIN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(("reshape", "broadcast_to"), (ALL, ("shape",))),
     "slice": (ALL, ("begin", "size")),
     "diag": (REALS, ()), "diag_part": (REALS, ()),
-    "truncatediv": (INTS, ()),
     "matrix_transpose": (ALL, ()),
 }
 """Operation -> the dtypes, and the inputs that the host reads."""

@@ -1,5 +1,4 @@
-"""Pooling by largest element and by mean, and its derivatives: a thread for each element that is written, so that sums have one
-order."""
+"""Pooling by largest element and by mean, and its derivatives: a thread for each element that is written."""
 from __future__ import annotations
 
 import functools
@@ -16,6 +15,7 @@ from workbench.core.ops.conv_windows import channels_last, extents_of
 
 __all__ = ["SOURCE", "geometry"]
 
+# sums have one order, since no two threads write to one place
 SOURCE = r"""
 struct Geometry { long long h, w, c, oh, ow, sn, sh, sw, sc, tn, th, tw, tc, kh, kw, dh, dw, top, left; };
 #define GIVEN long long h, long long w, long long c, long long oh, long long ow, long long sn, long long sh,               \
