@@ -3,8 +3,8 @@
     python -m benchmarks.gpu_ours [mlp] [lenet] [--batch N] [--json FILE]
 
 Microseconds of a step, median [lowest, highest] of five rounds, all data on the device. A step is one `Session.run`, which
-waits for the device, as users' steps do. First the losses of ten steps agree with those of the CPU. The peers' steps are those of
-`python -m benchmarks.gpu_steps mlp lenet --policies float32`, on the same machine; what was found stands in benchmarks/gpu.md.
+waits for the device, as users' steps do. First the losses of ten steps agree with those of the CPU. The peers' steps are
+those of `python -m benchmarks.gpu_steps mlp lenet --policies float32`; what was found stands in benchmarks/gpu.md.
 """
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ PACKAGES = ("formats.families.* core.ops.* core.kernels.* core.passes.* nn.* tra
 OWNERS = (
     ("dask distributed tornado", "cluster.*"),
     ("llvmlite onednn threadpoolctl", "core.kernels.*"),
-    ("cupy cupyx cupy_backends ctypes", "core.kernels.* core.device.cuda"),
+    ("cupy cupyx cupy_backends cuda ctypes", "core.kernels.* core.device.cuda"),
     ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 import workbench as wb
@@ -132,3 +133,12 @@ def test_doctor_says_which_gpu_there_is_and_what_is_missing(cards, cupy, row, mo
     monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: object() if cupy else None)
     found = _gpu()
     assert (found.state, found.advice) == (row[0], row[2]) and found.detail.startswith(row[1])
+
+
+@pytest.mark.parametrize("value, there", [
+    (np.zeros(3, np.float32), True), (np.zeros((), np.float64), True), (np.zeros(3, np.int32), False),
+    (np.zeros(70_000, bool), True),
+    (np.zeros(20_000, np.int32), True), (np.array(["a"], object), False), (np.zeros(3, "S1"), False),
+    (np.zeros(3, bool), False)])
+def test_what_goes_to_the_device_and_what_stays_with_the_host(value, there):
+    assert cuda.stays(value) is not there

@@ -16,7 +16,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.device.interface import Event, Memory, register_device
 
-__all__ = ["NUMBERS", "STAYING", "CudaDevice", "cards", "missing"]
+__all__ = ["NUMBERS", "STAYING", "CudaDevice", "cards", "missing", "stays"]
 
 STAYING = 64 << 10
 """Bytes up to which integers and truth values stay with the host until a kernel wants them: shapes, axes, labels and indices
@@ -33,6 +33,11 @@ def missing() -> str:
     if importlib.util.find_spec("cupy") is None:
         return "CuPy is not installed; pip install 'workbench[gpu]'"
     return ""
+
+
+def stays(array: np.ndarray[Any, Any]) -> bool:
+    """Does a host array stay one where it is given to the device? Then kernels take it as it is, or bring it there."""
+    return array.dtype.char not in NUMBERS or (array.dtype.kind in "biu" and array.nbytes <= STAYING)
 
 
 def cards() -> list[str]:
@@ -101,8 +106,7 @@ class CudaDevice:
         if not isinstance(array, np.ndarray | np.generic):
             return array
         array = np.asarray(array)
-        stays = array.dtype.kind in "biu" and array.nbytes <= STAYING
-        return array if stays or array.dtype.char not in NUMBERS else self.upload(array)
+        return array if stays(array) else self.upload(array)
 
     def upload(self, array: np.ndarray[Any, Any]) -> Any:
         """A host array as one on the device, whatever its size."""

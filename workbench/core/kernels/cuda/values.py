@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.device.cuda import NUMBERS, STAYING
+from workbench.core.device.cuda import NUMBERS, stays
 from workbench.core.graph.opdef import OpDef, registry
 
 __all__ = ["ALL", "BOOL", "FLOATS", "INTS", "REALS", "cupy", "down", "kernel", "library", "lifted", "on_device", "up"]
@@ -104,6 +104,5 @@ def _settled(found: Any) -> Any:
         return found if found.flags.c_contiguous else cupy.ascontiguousarray(found)
     if isinstance(found, np.ndarray | np.generic):
         found = np.asarray(found)
-        stays = found.dtype.kind in "biu" and found.nbytes <= STAYING
-        return found if stays or found.dtype.char not in NUMBERS else cupy.asarray(found, order="C")
+        return found if stays(found) else cupy.asarray(found, order="C")
     return found
