@@ -23,7 +23,7 @@ NAME = "/job:localhost/task:0/device:GPU:0"
                         ("no CuPy", "CuPy is not installed; pip install 'workbench[gpu]'")], ids=lambda pair: pair[0])
 def lacking(request, monkeypatch):
     monkeypatch.setattr(cuda, "_driver", lambda: (0, "the driver has none") if request.param[0] == "no driver" else (2, ""))
-    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cuda, "_has_cupy", lambda: False)
     return request.param[1]
 
 
@@ -130,7 +130,7 @@ def test_doctor_says_which_gpu_there_is_and_what_is_missing(cards, cupy, row, mo
     from workbench.commands.doctor import _gpu
     monkeypatch.setattr(cuda, "cards", lambda: cards)
     monkeypatch.setattr(cuda, "_driver", lambda: (len(cards), "the driver has none"))
-    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: object() if cupy else None)
+    monkeypatch.setattr(cuda, "_has_cupy", lambda: cupy)
     found = _gpu()
     assert (found.state, found.advice) == (row[0], row[2]) and found.detail.startswith(row[1])
 

@@ -30,9 +30,13 @@ def missing() -> str:
     count, why = _driver()
     if not count:
         return f"there is no CUDA device: {why}"
-    if importlib.util.find_spec("cupy") is None:
+    if not _has_cupy():
         return "CuPy is not installed; pip install 'workbench[gpu]'"
     return ""
+
+
+def _has_cupy() -> bool:
+    return importlib.util.find_spec("cupy") is not None
 
 
 def stays(array: np.ndarray[Any, Any]) -> bool:
