@@ -14,7 +14,7 @@ __all__ = ["Problem", "available", "backward_data", "backward_filter", "forward"
 # constants of cudnn.h
 _FLOAT, _DOUBLE = 0, 1
 _NCHW, _NHWC = 0, 1
-_CROSS_CORRELATION, _FMA_MATH = 1, 3
+_CROSS_CORRELATION, _FMA_MATH, _DETERMINISTIC = 1, 3, 1
 WORKSPACE = 256 << 20
 """Bytes that one convolution may use beside its arrays; algorithms that want more are not chosen."""
 
@@ -123,13 +123,14 @@ def _handle() -> ctypes.c_void_p:
 
 @functools.lru_cache(maxsize=4096)
 def _prepared(way: _Way, problem: Problem, device: int) -> tuple[Descriptors, int, int]:
-    """(descriptors, the first algorithm of cuDNN's heuristic that serves and needs no more than WORKSPACE, its bytes)."""
+    """(descriptors, an algorithm, its bytes): of those that serve within WORKSPACE the first of cuDNN's heuristic,
+    but before all those that may add up in another order in each run."""
     made, handle = Descriptors(problem), _handle()
     given = [getattr(made, name) for name in way.reads]
     found, count = (_Found * 8)(), ctypes.c_int()
     _call(f"cudnnGetConvolution{way.name}Algorithm_v7", handle, *given, made.convolution, getattr(made, way.writes),
           ctypes.c_int(8), ctypes.byref(count), found)
-    for each in found[:count.value]:
+    for each in sorted(found[:count.value], key=lambda way: way.determinism != _DETERMINISTIC):
         if each.status == 0 and each.memory <= WORKSPACE and each.math in (0, _FMA_MATH):
             return made, each.algorithm, each.memory
     raise errors.UnimplementedError(f"cuDNN: it has no way to compute {way.name} of {problem}")
