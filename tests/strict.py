@@ -75,7 +75,7 @@ def _same(a: Any, b: Any) -> bool:
 class StrictDevice:
     """Completes what is ready in the order of `script(number of ready works)`, on a thread of its own unless `manual`."""
 
-    type = TYPE
+    type, ordered = TYPE, False
     manual = False
 
     def __init__(self, name: str, limit: int | None = None) -> None:

@@ -17,10 +17,12 @@ import pytest
 import workbench as wb
 from tests.control_c import control_c
 from workbench import errors
+from workbench.core.device.interface import missing
 from workbench.settings import Settings
 from workbench.train.config import ConfigProto, RunMetadata, RunOptions
 
 Action = Callable[[SimpleNamespace], Any]
+NO_GPU = f" (GPU: {lacking})" if (lacking := missing("GPU")) else ""
 PLACES = "\n  operation: {op}\n  inputs: {inputs}\n  built at: HERE"
 
 
@@ -170,7 +172,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
     "infeasible device": (
         far("/gpu:3"), errors.PlacementError,
         "place: 'far' asks for /device:GPU:3 but there are only {cpus}; ask for one of them or start the session with "
-        "more devices, or with ConfigProto(allow_soft_placement=True)\n  built at: HERE"),
+        f"more devices, or with ConfigProto(allow_soft_placement=True){NO_GPU}\n  built at: HERE"),
     "infeasible job": (
         far("/job:ps/task:1"), errors.PlacementError,
         "place: 'far' asks for /job:ps/task:1 but there are only {cpus}; ask for one of them or start the session with "

@@ -19,6 +19,7 @@ LAYERS = (
     ("records of a run", "core.trace"),
     ("devices", "core.device.interface"),
     ("the host", "core.device.host"),
+    ("CUDA devices", "core.device.cuda"),
     ("gate and interrupts", "core.run.gate core.run.staying core.run.knob core.run.interrupts core.run.collector"),
     ("languages", "core.graph.language"),
     ("element types", "core.graph.dtype"),
@@ -150,7 +151,8 @@ PACKAGES = ("formats.families.* core.ops.* core.kernels.* core.passes.* nn.* tra
 # Library -> who may import it; an empty right side means nobody.
 OWNERS = (
     ("dask distributed tornado", "cluster.*"),
-    ("llvmlite onednn cupy cupyx ctypes threadpoolctl", "core.kernels.*"),
+    ("llvmlite onednn threadpoolctl", "core.kernels.*"),
+    ("cupy cupyx cupy_backends cuda ctypes", "core.kernels.* core.device.cuda"),
     ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),

@@ -10,7 +10,7 @@ import workbench as wb
 from tests import strict
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
-from workbench.core.device.interface import device_types
+from workbench.core.device.interface import device_types, missing
 from workbench.core.graph.opdef import registry
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
@@ -77,3 +77,16 @@ def test_a_device_for_a_task_that_is_not_there_is_refused(cluster):
         wb.Session(Wrong())
     assert str(error.value) == ("Cluster: device_types names '/job:worker/task:9' but the tasks are /job:ps/task:0, "
                                 "/job:worker/task:0; name one of them")
+
+
+@pytest.mark.skipif(not missing("GPU"), reason="the tasks have a GPU")
+def test_a_task_without_the_gpu_that_is_asked_of_it_says_what_it_lacks(client):
+    """The chief knows the kernels and places; the task, which is to run them, has no device."""
+    x = wb.placeholder("float32", [2])
+    with wb.device("/job:worker"):
+        y = wb.exp(x)
+    with Cluster(client, 0, 1, device_types={STRICT: "gpu"}) as made, wb.Session(made) as s:
+        assert s.list_devices() == ["/job:worker/task:0/device:GPU:0"]
+        with pytest.raises(errors.NotFoundError) as error:
+            s.run(y, {x: [0, 1]})
+    assert f"device: '/job:worker/task:0/device:GPU:0' is of type GPU but {missing('GPU')}" in str(error.value)

@@ -123,13 +123,21 @@ def _devices() -> Iterator[Finding]:
     yield Finding("memory", "optional" if short else "ok",
                   f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free",
                   "close other programs; a small cluster wants 2 GiB" if short else "")
-    driver, cupy = shutil.which("nvidia-smi"), importlib.util.find_spec("cupy")
-    if driver and cupy:
-        yield Finding("GPU", "ok", "driver and CuPy are there")
-    elif driver:
-        yield Finding("GPU", "optional", "there is a driver but no CuPy", "pip install 'workbench[gpu]'")
-    else:
-        yield Finding("GPU", "optional", "none", "everything runs on the CPU")
+    yield _gpu()
+
+
+def _gpu() -> Finding:
+    from workbench.core.device.cuda import cards, missing
+
+    found = ", ".join(cards())
+    if not found:
+        return Finding("GPU", "optional", "none", "everything runs on the CPU")
+    what, _, advice = missing().partition("; ")
+    if what:
+        return Finding("GPU", "optional", f"{found}, but {what}", advice)
+    version = next(filter(None, map(_version, ("cupy-cuda13x", "cupy-cuda12x", "cupy"))), "of no version")
+    asked = "ask with ConfigProto(device_count={'GPU': 1}) and wb.device('/gpu:0')"
+    return Finding("GPU", "ok", f"{found}, CuPy {version}", asked)
 
 
 def _data() -> Iterator[Finding]:

@@ -70,7 +70,8 @@ class Instance:
         self.code, compiled = plan.load(traced)
         self.marks = Marks(self.code.marks)
         self.functions = self._bind(compiled)
-        self.run: Run = self.functions[0] if self.functions else lambda *feeds: ()
+        run: Run = self.functions[0] if self.functions else lambda *feeds: ()
+        self.run: Run = run if self.device.type == "CPU" else functools.partial(self.device.issue, _there, self.device, run)
         computing = (segment.index for segment in plan.segments if segment.kind == "compute")
         self.by_segment = dict(zip(computing, self.functions))
         self.bound: dict[Tensor, Any] = {tensor: self.value(value) for tensor, value in plan.bound.items()}
@@ -162,6 +163,13 @@ class Instance:
     def _check(self) -> None:
         if self.cancelled.is_set():
             raise errors.CancelledError("while_loop: the step was cancelled; run it again")
+
+
+def _there(device: Device, run: Run, *feeds: Any) -> tuple[Any, ...]:
+    """A step from and to arrays of the host, over when the device has done all of it."""
+    found = tuple(map(device.copy_out, run(*map(device.copy_in, feeds))))
+    device.event().wait()
+    return found
 
 
 def _call(called: Instance, turn: threading.Lock, *arrays: Any) -> tuple[Any, ...]:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from workbench import errors
+from workbench.core.device.interface import missing
 from workbench.core.graph.device import DeviceSpec, parse
 from workbench.core.graph.dtype import resource, variant
 from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.program import Program, topological
+from workbench.core.kernels import load_device_kernels
 from workbench.core.passes.waits import CONTROL_FLOW
 
 __all__ = ["Policy", "place"]
@@ -96,6 +98,8 @@ def place(program: Program, devices: Sequence[str], default: str | None = None, 
     PlacementError names the request, or the kernel that is missing, and what there is.
     """
     specs = [parse(d) for d in devices]
+    for kind in {s.type for s in specs if s.type}:
+        load_device_kernels(kind)
     home = parse(default) if default else specs[0]
     operations = topological(program.graph.operations)
     by_name = {op.name: op for op in operations}
@@ -160,6 +164,8 @@ def _impossible(groups: _Groups, op: Operation, accepted: Sequence[DeviceSpec],
     asked, request = groups.asked[op], groups.request[op]
     if not accepted:
         softly = ", or with ConfigProto(allow_soft_placement=True)" if request.type is not None else ""
+        if request.type is not None and all(s.type != request.type for s in specs) and (lacking := missing(request.type)):
+            softly += f" ({request.type}: {lacking})"
         return errors.PlacementError(
             f"place: {asked.name!r} asks for {request} but there are only {', '.join(map(str, specs))}; ask for one of "
             f"them or start the session with more devices{softly}\n  built at: {asked.source}")

@@ -18,7 +18,7 @@ from workbench.core.compile.values import Constant, Handle, Local, Value, is_arr
 from workbench.core.compile.weight import is_light, regions, side_by_side
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, written
-from workbench.core.kernels import load_libraries
+from workbench.core.kernels import load_device_kernels, load_libraries
 from workbench.core.passes.hold import LARGE
 
 __all__ = ["Plan", "PlanSegment", "compile_plan", "plan_called", "plans_of"]
@@ -119,6 +119,7 @@ def compile_plan(program: Program, name: str = "step", device: str = "CPU", done
     `done` hears of each operation that has its kernel.
     """
     load_libraries()
+    load_device_kernels(device)
     cuts = cut(program, device)
     made = crossing(cuts)
     fetched = set(program.fetches)

@@ -16,7 +16,7 @@ __all__ = ["HostDevice"]
 class HostDevice:
     """Memory of this process. Its arrays are those of the host, so that nothing is copied on the way in or out."""
 
-    type = "CPU"
+    type, ordered = "CPU", True
 
     def __init__(self, name: str, limit: int | None = None) -> None:
         self.name, self.memory = name, Memory(name, limit)

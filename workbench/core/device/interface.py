@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["Device", "Event", "Memory", "device_types", "make_device", "register_device", "type_of"]
+__all__ = ["Device", "Event", "Memory", "device_types", "make_device", "missing", "register_device", "type_of"]
 
 HostArray = np.ndarray[Any, Any]
 
@@ -91,6 +91,7 @@ class Device(Protocol):
 
     name: str
     type: str                       # "CPU", "GPU" …: kernels are registered for it
+    ordered: bool                   # it does what is issued in the order of issuing: nobody has to wait in between
     memory: Memory
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> Any:
@@ -119,8 +120,20 @@ device_types: dict[str, Factory] = {}
 
 
 def register_device(type: str, factory: Factory) -> None:
-    """Make a kind of device known to this process; `type` is what names like "/device:GPU:0" carry, in any case."""
+    """Make a kind of device known to this process; `type` is what names like "/device:GPU:0" carry, in any case.
+
+    A factory may have `missing()`: what this process lacks for such devices, as words for a user, "" when nothing.
+    """
     device_types[type.upper()] = factory
+
+
+def missing(type: str) -> str:
+    """Why this process has no devices of that type, as words for a user; "" where it has them."""
+    factory = device_types.get(type)
+    if factory is None:
+        return f"this process knows {', '.join(sorted(device_types))}; register the type before the session is made"
+    ask: Callable[[], str] = getattr(factory, "missing", str)
+    return ask()
 
 
 def type_of(name: str) -> str:
@@ -129,9 +142,7 @@ def type_of(name: str) -> str:
 
 
 def make_device(name: str, limit: int | None = None) -> Device:
-    """The device of that name; NotFoundError where its type is not known to this process."""
-    factory = device_types.get(type_of(name))
-    if factory is None:
-        raise errors.NotFoundError(f"device: {name!r} is of type {type_of(name)} but this process knows "
-                                   f"{', '.join(sorted(device_types))}; register the type before the session is made")
-    return factory(name, limit)
+    """The device of that name; NotFoundError where this process has none of its type."""
+    if lacking := missing(type_of(name)):
+        raise errors.NotFoundError(f"device: {name!r} is of type {type_of(name)} but {lacking}")
+    return device_types[type_of(name)](name, limit)

@@ -7,10 +7,11 @@ import importlib.util
 from workbench.core.graph.opdef import OpDef, checks
 from workbench.core.kernels.options import kernel_options
 
-__all__ = ["load_libraries"]
+__all__ = ["load_device_kernels", "load_libraries"]
 
 _MODULES = {"onednn": ("workbench.core.kernels.onednn",),
             "llvm": tuple(f"workbench.core.kernels.llvm_{name}" for name in ("fused", "rows", "updates"))}
+_DEVICES = {"GPU": "workbench.core.kernels.cuda"}
 _loaded: set[str] = set()
 
 
@@ -31,3 +32,10 @@ def load_libraries() -> None:
                 if importlib.util.find_spec(module) is not None:
                     importlib.import_module(module)
             _loaded.add(library)      # only now: another thread that makes a plan must find all selectors
+
+
+def load_device_kernels(type: str) -> None:
+    """Register this package's kernels for devices of that type, once; the libraries that they call load when they first run."""
+    if type in _DEVICES and type not in _loaded:
+        importlib.import_module(_DEVICES[type])
+        _loaded.add(type)

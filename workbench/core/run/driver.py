@@ -200,7 +200,7 @@ class StepRun:
             self._before_compute()
             started = time.perf_counter()
             with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
-                results = self.instance.by_segment[segment.index](*[table[t] for t in segment.inputs])
+                results = self._device.issue(self.instance.by_segment[segment.index], *[table[t] for t in segment.inputs])
             table.update(zip(segment.outputs, results))
         except BaseException as error:
             return SegmentFailed(segment.index, tag, run_error(self.plan, error, segment))
@@ -326,6 +326,7 @@ class StepRun:
         except errors.Error as error:
             self._done(None, error)
             return
+        self._forget()
         if clean:
             self._returned(self.instance)
         self._done(results, None)
@@ -334,7 +335,12 @@ class StepRun:
         """After a failure the step is over when its last heavy segment has returned: until then it may write variables."""
         if not self._turns and not self._told:
             self._told = True
+            self._forget()
             self._done(None, self._failure)
+
+    def _forget(self) -> None:
+        """Nobody needs the values any more, which are memory of a device; the step may stay until the collector comes."""
+        self.values = {ROOT: {}}
 
     def _fetched(self, tensor: Tensor) -> Any:
         table = self.values[ROOT]

@@ -17,7 +17,7 @@ from workbench.core import trace
 from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
-from workbench.core.device.interface import Memory, device_types, type_of
+from workbench.core.device.interface import Memory, missing, type_of
 from workbench.core.graph.origin import explained_operation
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.names import split_key, task_of
@@ -123,7 +123,7 @@ class LocalBackend:
         if numbers["CPU"] < 1:
             raise errors.InvalidArgumentError(f"Session: devices is {numbers['CPU']} but a step needs one; ask for 1 or more")
         self.devices = tuple(f"/job:localhost/task:0/device:{kind}:{i}" for kind, count in numbers.items()
-                             if kind == "CPU" or kind in device_types for i in range(count))
+                             if kind == "CPU" or (count and not missing(kind)) for i in range(count))
         _check_limits(limits, {type_of(device) for device in self.devices})
         self.container = container or Container("", limits)
         self.journal = journal
@@ -143,7 +143,7 @@ class LocalBackend:
         with using(kernels):
             plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}", type_of(p.device), done)
                      for p in parts]
-        if len(plans) == 1 and plans[0].single and type_of(parts[0].device) == "CPU":
+        if len(plans) == 1 and plans[0].single and self.container.device(parts[0].device).ordered:
             return _Direct(parts[0].feeds, InstancePool(plans[0], self.container, parts[0].device, self.arenas))
         return _Threads(list(zip(parts, plans)), self, fetches)
 

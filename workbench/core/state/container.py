@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import workbench.core.device.cuda  # noqa: F401  (a kind of device)
 from workbench import errors
 from workbench.core.device.interface import Device, make_device, type_of
 from workbench.core.state.variables import VariableState
