@@ -258,6 +258,4 @@ def _serve(waiting: queue.SimpleQueue[_Marked | None]) -> None:
         del event
 
 
-
-
 register_device("GPU", CudaDevice)

@@ -9,10 +9,14 @@ import numpy as np
 
 from workbench.core.graph.arrays import lengths, wide
 from workbench.core.graph.opdef import registry
+from workbench.core.kernels.cuda.products import multiplied
 from workbench.core.kernels.cuda.values import ALL, BOOL, FLOATS, INTS, REALS, cupy, down, kernel
 from workbench.core.ops.reduce import _axes, _highest, _lowest
 
 __all__: list[str] = []
+
+_TALL = 64
+"""Rows for each column from which a sum over rows is a product: CuPy's own gives each column to one block of threads."""
 
 
 @kernel("reduce_sum")
@@ -116,6 +120,9 @@ def _reduce_to(x: Any, shape: Any) -> Any:
 @kernel("bias_add_grad")
 def _bias_add_grad(dy: Any, *, data_format: str) -> Any:
     channels = 1 if data_format == "NCHW" else dy.ndim - 1
+    if channels == dy.ndim - 1 and dy.dtype.kind == "f" and dy.size >= _TALL * dy.shape[-1] ** 2:
+        rows = dy.reshape(-1, dy.shape[-1])
+        return multiplied(cupy.ones((1, len(rows)), dy.dtype), rows).reshape(-1)
     axes = tuple(i for i in range(dy.ndim) if i != channels)
     return dy.sum(axes, dtype=wide(dy.dtype)).astype(dy.dtype, copy=False)
 
