@@ -113,6 +113,7 @@ LAYERS = (
     ("families of twins", "formats.families.*"),
     ("operations of our own as data", "formats.own"),
     ("names of outputs", "formats.outputs"),
+    ("branches and loops of functions", "formats.chosen"),
     ("functions of graphs", "formats.functions formats.definitions"),
     ("branches of graphs", "formats.branches"),
     ("loops of graphs", "formats.loops"),

@@ -7,6 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import resource
+from workbench.formats import chosen
 from workbench.formats.messages import message
 from workbench.formats.outputs import output_place
 from workbench.formats.twins import Node, imports
@@ -15,7 +16,9 @@ from workbench.formats.values import dtype_number
 __all__ = ["inlined"]
 
 _CALLS = {"PartitionedCall", "StatefulPartitionedCall"}      # name the function in the attribute "f"
+_MADE_OF_CALLS = frozenset({"SymbolicGradient"}) | chosen.IFS | chosen.WHILES
 _DEEP = 50               # calls within calls; more are taken for a function that calls itself
+
 
 def inlined(proto: Any) -> Any:
     """`proto`, a GraphDef, without calls of the functions in its library; itself where there are none.
@@ -26,7 +29,7 @@ def inlined(proto: Any) -> Any:
     """
     library = {function.signature.name: function for function in proto.library.function}
     slopes = {entry.function_name: entry.gradient_func for entry in proto.library.gradient}
-    if not any(node.op == "SymbolicGradient" or _called(node, library, slopes) for node in proto.node):
+    if not any(node.op in _MADE_OF_CALLS or _called(node, library, slopes) for node in proto.node):
         return proto
     found = message("GraphDef")(versions=proto.versions)
     left = [(node, 0) for node in reversed(proto.node)]
@@ -35,10 +38,16 @@ def inlined(proto: Any) -> Any:
         if node.op == "SymbolicGradient" and not _prepared(node) and node.attr["f"].func.name not in slopes:
             left += [(part, depth) for part in reversed(_derived(node, library))]
             continue
+        if node.op in chosen.IFS | chosen.WHILES:
+            for name in chosen.functions_of(node):
+                _known(node, name, library)
+            parts = chosen.branched(node) if node.op in chosen.IFS else chosen.looped(node)
+            left += [(part, depth + 1) for part in reversed(parts)]
+            continue
         function = _called(node, library, slopes)
         if not function:
             found.node.append(node)
-        elif depth == _DEEP:
+        elif depth >= _DEEP:
             raise errors.InvalidArgumentError(f"import_graph_def: the function {function!r} calls itself; write the graph "
                                               "with a while loop instead")
         else:

@@ -61,11 +61,11 @@ def options_of(where, strides, padding, data_format, dilations=1):
 
 def _extent(size, kernel, stride, padding, dilation):
     """(output length, elements before, elements after) of one axis; None lengths stay unknown."""
-    if kernel is None:      # of which "SAME" makes no use
-        return -(-size // stride) if padding == "SAME" and size is not None else None, 0, 0
-    if min(kernel, stride, dilation) < 1:
+    if min(1 if kernel is None else kernel, stride, dilation) < 1:
         raise errors.InvalidArgumentError(f"conv2d/pool: a window of {kernel} elements, {dilation} apart, moves by {stride}"
                                           "; use numbers above 0")
+    if kernel is None:      # of which "SAME" makes no use
+        return -(-size // stride) if padding == "SAME" and size is not None else None, 0, 0
     reach = (kernel - 1) * dilation + 1
     if padding == "SAME":
         if size is None:

@@ -118,7 +118,7 @@ def _pair(x, y):
 
 
 def _no_zero(where, x, y):
-    if y.dtype.kind in "iu" and not np.all(y):
+    if y.dtype.kind in "iu" and not np.all(y) and np.size(x):
         raise errors.InvalidArgumentError(f"{where}: integer division by zero in y of shape {list(y.shape)}; "
                                           "replace the zeros, or divide floats")
 

@@ -6,6 +6,7 @@ from workbench.formats.families import (
     flow,
     gradients,
     inputs,
+    later,
     list_readers,
     listed_arrays,
     lists,
@@ -18,7 +19,9 @@ from workbench.formats.families import (
     state,
     step_arrays,
     texts,
+    turns,
 )
 
-__all__ = ["arithmetic", "arrays", "decoding", "flow", "gradients", "inputs", "list_readers", "listed_arrays", "lists",
-           "lookups", "mathematics", "networks", "pictures", "quantized", "sampling", "state", "step_arrays", "texts"]
+__all__ = ["arithmetic", "arrays", "decoding", "flow", "gradients", "inputs", "later", "list_readers", "listed_arrays",
+           "lists", "lookups", "mathematics", "networks", "pictures", "quantized", "sampling", "state", "step_arrays", "texts",
+           "turns"]

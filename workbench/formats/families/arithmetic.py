@@ -37,8 +37,6 @@ rows("""
     add AddV2 x y | T:x
     reciprocal Inv x | T:x
     truncatemod Mod x y | T:x
-    batch_matmul BatchMatMulV2 a b | T:a adj_x=transpose_a adj_y=transpose_b
-    batch_matmul BatchMatMulV3 a b | Ta:a adj_x=transpose_a adj_y=transpose_b
 """, write=False)
 rows("""
     logical_and LogicalAnd x y
@@ -99,18 +97,31 @@ def _(node: Node) -> Any:
     return ops.rint(node.inputs[0], name=node.exact)
 
 
-@imports("BatchMatMul")
+@imports("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def _(node: Node) -> Any:
-    return ops.batch_matmul(*node.inputs, node.attr("adj_x", False), node.attr("adj_y", False), name=node.exact)
+    turns = [node.attr(key, False) for key in ("adj_x", "adj_y")]
+    a, b = (ops.conj(t) if turn and t.dtype.kind == "complex" else t for t, turn in zip(node.inputs, turns))
+    return ops.batch_matmul(a, b, *turns, name=node.exact)
 
 
 @exports("batch_matmul")
 def _(writer: Any, op: Operation) -> None:
+    """TensorFlow's turns a matrix and takes its conjugate."""
     ranks = [t.shape.sizes[:-2] if t.shape.sizes is not None else None for t in op.inputs]
     kind = "BatchMatMul" if ranks[0] is not None and ranks[0] == ranks[1] else "BatchMatMulV2"      # the latter broadcasts
-    writer.node(op, kind, [writer.ref(t) for t in op.inputs], {
+    texts = [writer.ref(t) for t in op.inputs]
+    for position, title in enumerate(("transpose_a", "transpose_b")):
+        if op.attrs[title] and op.inputs[position].dtype.kind == "complex":
+            texts[position] = writer.aux(op, "Conj", [texts[position]], {"T": attr("type", op.inputs[position].dtype)})
+    writer.node(op, kind, texts, {
         "T": attr("type", op.inputs[0].dtype), "adj_x": attr("b", op.attrs["transpose_a"]),
         "adj_y": attr("b", op.attrs["transpose_b"])})
+
+
+@imports("MatrixInverse")
+def _(node: Node) -> Any:
+    found = ops.matrix_inverse(node.inputs[0], name=None if node.attr("adjoint", False) else node.exact)
+    return ops.matrix_transpose(found, conjugate=found.dtype.kind == "complex") if node.attr("adjoint", False) else found
 
 
 @exports("logical_xor")

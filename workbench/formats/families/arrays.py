@@ -43,7 +43,6 @@ rows("""
     reverse_sequence ReverseSequence x seq_lengths | T:x Tlen:seq_lengths seq_dim=seq_axis batch_dim=batch_axis
     dynamic_partition DynamicPartition data partitions | T:data num_partitions=num_partitions
     list_diff ListDiff x y | T:x out_idx=dtype
-    where_indices Where condition | T:condition
 """)
 rows("""
     identity Snapshot x | T:x
@@ -114,6 +113,16 @@ def _(node: Node) -> Any:
     return ops.expand_dims(node.inputs[0], axis=_whole(node.inputs[1]), name=node.exact)
 
 
+@exports("where_indices")
+def _(writer: Any, op: Operation) -> None:
+    writer.node(op, "Where", [writer.ref(op.inputs[0])], {"T": attr("type", op.inputs[0].dtype)})
+
+
+@imports("Where")
+def _(node: Node) -> Any:
+    return ops.where(node.inputs[0], name=node.exact)      # of numbers those that are not 0
+
+
 def _whole(tensor: Any) -> Any:
     """The one number of a constant, which may be a vector of one; another tensor as it is."""
     value = constant_value(tensor)
@@ -125,8 +134,8 @@ def _(writer: Any, op: Operation) -> None:
     axes = np.atleast_1d(op.attrs["axis"])
     kind = {"T": attr("type", op.inputs[0].dtype), "Tdim": attr("type", INT32)}
     rank = op.outputs[0].shape.rank
-    if len(axes) > 1 and rank is not None:
-        axes = np.asarray(sorted(int(a) % rank for a in axes))
+    if len(axes) > 1:      # one after the other: from the front those counted from there, from the end the others
+        axes = np.asarray(sorted((int(a) % rank if rank is not None else int(a) for a in axes), key=lambda a: (a < 0, abs(a))))
     text = writer.ref(op.inputs[0])
     for axis in axes[:-1]:
         text = writer.aux(op, "ExpandDims", [text, writer.constant(op, "dim", np.int32(axis))], kind)
@@ -147,37 +156,10 @@ def _(node: Node) -> Any:
     return ops.squeeze(node.inputs[0], axis=axis, name=node.exact)
 
 
-@exports("transpose")
+@exports("checked_indices")
 def _(writer: Any, op: Operation) -> None:
-    x, perm = op.inputs[0], op.attrs["perm"]
-    if perm is None and x.shape.rank is None:
-        raise errors.UnimplementedError(f"as_graph_def: {op.name!r} reverses the axes of a tensor of unknown rank; set its "
-                                        "shape")
-    order = np.arange(x.shape.rank or 0)[::-1] if perm is None else np.asarray(perm)
-    writer.node(op, "Transpose", [writer.ref(x), writer.constant(op, "perm", order.astype(np.int32))], {
-        "T": attr("type", x.dtype), "Tperm": attr("type", INT32)})
-
-
-@exports("permute")
-def _(writer: Any, op: Operation) -> None:
-    writer.node(op, "Transpose", [writer.ref(each) for each in op.inputs], {
-        "T": attr("type", op.inputs[0].dtype), "Tperm": attr("type", INT32)})
-
-
-@exports("matrix_transpose")
-def _(writer: Any, op: Operation) -> None:
-    x = op.inputs[0]
-    if x.shape.rank is None:
-        raise errors.UnimplementedError(f"as_graph_def: {op.name!r} turns matrices in a tensor of unknown rank; set its shape")
-    order = [*range(x.shape.rank - 2), x.shape.rank - 1, x.shape.rank - 2]
-    writer.node(op, "Transpose", [writer.ref(x), writer.constant(op, "perm", np.asarray(order, np.int32))], {
-        "T": attr("type", x.dtype), "Tperm": attr("type", INT32)})
-
-
-@imports("Transpose")
-def _(node: Node) -> Any:
-    perm = constant_value(node.inputs[1])
-    return ops.transpose(node.inputs[0], perm=node.inputs[1] if perm is None else perm.tolist(), name=node.exact)
+    """What gathers there checks for itself."""
+    writer.node(op, "Identity", [writer.ref(op.inputs[0])], {"T": attr("type", op.inputs[0].dtype)})
 
 
 @exports("split")

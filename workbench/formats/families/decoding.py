@@ -19,12 +19,14 @@ rows("""
     regex_replace RegexReplace input pattern!string rewrite!string | replace_global=replace_global
     string_strip StringStrip input
     substr Substr input pos len | T:pos
-    join_axes ReduceJoin inputs axis! | keep_dims=keepdims separator=separator
     serialize_parts SerializeSparse indices values shape | T:values
     serialize_rows SerializeManySparse indices values shape | T:values
     set_operation SparseToSparseSetOperation ai av ashape bi bv bshape | T:av set_operation=operation
 """)
-rows("join_axes_at ReduceJoin inputs axis | keep_dims=keepdims separator=separator", read=False)
+rows("""
+    join_axes ReduceJoin inputs axis! | keep_dims=keepdims separator=separator
+    join_axes_at ReduceJoin inputs axis | keep_dims=keepdims separator=separator
+""", read=False)
 for _kind in ("", "V2"):      # V2 checks its second argument here as there: TensorFlow 2 calls it so
     rows(f"substr Substr{_kind} input pos len | T:pos", write=False)
 

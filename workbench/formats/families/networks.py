@@ -190,6 +190,19 @@ def _sizes(writer: Any, op: Operation, shape: Any, dy: Any) -> str:
     return writer.aux(op, "ConcatV2", parts, {"T": i32, "Tidx": i32, "N": attr("i", 2)})
 
 
+@exports("image_patches_grad")
+def _(writer: Any, op: Operation) -> None:
+    """Patches are what filters of one element each find; their derivative is that of this convolution by its images."""
+    (dy, images), (height, width) = op.inputs, op.attrs["ksize"]
+    depth = dy.shape.sizes[-1] if dy.shape.sizes else None
+    if depth is None or dy.dtype.kind != "float" or images.dtype.name != "int32":
+        raise errors.UnimplementedError(f"as_graph_def: {op.name!r} adds up patches of unknown depth, or of {dy.dtype.name}")
+    filters = np.eye(depth, dtype=dy.dtype.numpy).reshape(height, width, depth // (height * width), depth)
+    attrs: dict[str, Any] = {key: attr("list(i)", _four(op.attrs[key], "NHWC")) for key in ("strides", "dilations")}
+    writer.node(op, "Conv2DBackpropInput", [writer.ref(images), writer.constant(op, "filters", filters), writer.ref(dy)], {
+        **attrs, "T": attr("type", dy.dtype), "padding": attr("s", op.attrs["padding"])})
+
+
 @exports("conv2d_backprop_filter", "conv2d_backprop_filters")
 def _(writer: Any, op: Operation) -> None:
     x, dy, *late = (writer.ref(t) for t in op.inputs)
