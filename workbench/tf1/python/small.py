@@ -9,6 +9,8 @@ import numpy as np
 
 import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
+from workbench.formats.registered import forms as _forms
+from workbench.formats.registered import register_proto_function as _register_proto
 from workbench.nn import nest
 from workbench.nn.weights import checked_weights as _checked
 
@@ -65,7 +67,14 @@ def _shapes_are_set(op: Any) -> None:
     """The shapes of an operation's outputs, known since it was made."""
 
 
-GRAPHS = {"RegisterShape": _register_shape, "set_shapes_for_outputs": _shapes_are_set,
+def _form_of(part: int) -> Callable[[str], Any]:
+    """A function of a collection's name that gives one part of how its objects are written, None where none is registered."""
+    return lambda collection_name: _forms[collection_name][part] if collection_name in _forms else None
+
+
+GRAPHS = {"register_proto_function": _register_proto, "get_collection_proto_type": _form_of(0),
+          "get_to_proto_function": _form_of(1), "get_from_proto_function": _form_of(2),
+          "RegisterShape": _register_shape, "set_shapes_for_outputs": _shapes_are_set,
           "internal_convert_to_tensor": _converted, "convert_n_to_tensor": _all_converted,
           "internal_convert_n_to_tensor": _all_converted, "convert_n_to_tensor_or_indexed_slices": _all_converted_or_slices,
           "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,
