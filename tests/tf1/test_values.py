@@ -82,3 +82,40 @@ def test_shapes_in_messages_of_queues_are_written_as_tensorflow_writes_them(sess
     add = tf.PaddingFIFOQueue(10, tf.int32, [[None, 3]]).enqueue(value)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Expected \[\?,3\], got \[3,4\]; reshape it"):
         session.run(add, {value: np.zeros([3, 4], np.int32)})
+
+
+# arrays where another type is asked for
+
+def test_arrays_of_numpy_take_the_type_that_is_asked_for(session):
+    x = tf.constant([[1, 2, 3], [4, 5, 6]])
+    assert session.run(x + np.array([1.9, 1.0, 1.0])).tolist() == [[2, 3, 4], [5, 6, 7]]
+    assert session.run(np.float64(2.5) * x).tolist() == [[2, 4, 6], [8, 10, 12]]
+    assert session.run(tf.equal(x, np.array([[1.0, 2, 3], [4, 5, 7]]))).tolist() == [[True] * 3, [True, True, False]]
+    assert session.run(tf.convert_to_tensor(np.array([1.5, -1.5]), tf.int64)).tolist() == [1, -1]
+    assert session.run(tf.constant(np.array([300]), tf.uint8)).tolist() == [44]
+    assert session.run(tf.constant(np.array([2, 0]), tf.bool)).tolist() == [True, False]
+    assert session.run(tf.Variable(np.array([True]), dtype=tf.float32).initial_value).tolist() == [1]
+    assert tf.make_ndarray(tf.make_tensor_proto(np.array([1.5]), tf.int32)).tolist() == [1]
+
+
+def test_truth_values_of_python_are_numbers_where_numbers_are_asked_for(session):
+    assert session.run(tf.constant(True, tf.float32)) == 1
+    assert session.run(tf.constant([[True, False]], "int32")).tolist() == [[1, 0]]
+    assert session.run(tf.constant(2.0) * True) == 2
+
+
+def test_sizes_may_stand_in_an_array_of_floats(session):
+    x, sizes = tf.constant([[1, 2, 3], [4, 5, 6]]), np.array([3.0, 2.0])
+    assert session.run(tf.reshape(x, sizes)).tolist() == [[1, 2], [3, 4], [5, 6]] and tf.reshape(x, sizes).shape == [3, 2]
+    assert tf.tile(x, np.array([1.0, 2.0])).shape == [2, 6] and tf.fill(sizes, 1).shape == [3, 2]
+    assert tf.pad(x, np.array([[1.0, 0.0], [0.0, 0.0]])).shape == [3, 3]
+    for wrong in (lambda: tf.gather(x, np.array([1.0])), lambda: tf.reshape(x, [3.0, 2.0])):
+        with pytest.raises(TypeError, match="float"):
+            wrong()
+
+
+@pytest.mark.parametrize("wrong", [lambda: tf.constant(1.5, tf.int32), lambda: tf.constant([1.5], tf.int64),
+                                   lambda: tf.constant([1, 2]) * 1.5])
+def test_numbers_of_python_are_not_cast(wrong):
+    with pytest.raises(TypeError, match=r"1.5.* is float64 but int.. was wanted"):
+        wrong()
