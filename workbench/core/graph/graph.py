@@ -172,6 +172,10 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             raise errors.DtypeError(f"{where}: {found.name!r} is {kind}, which is not allowed here; pass the other kind")
         return found
 
+    def _own(self, graph: Graph) -> bool:
+        """Do elements of `graph` count as this one's?"""
+        return graph is self
+
     def _element(self, element: Any, where: str) -> Tensor | Operation:
         if isinstance(element, (str, bytes)):
             name = element if isinstance(element, str) else element.decode()
@@ -180,7 +184,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
         if not isinstance(element, (Tensor, Operation)):
             raise errors.DtypeError(f"{where}: {element!r} is a {type(element).__name__}, not a tensor or operation; pass one, "
                                     "or a name")
-        if element.graph is not self:
+        if not self._own(element.graph):
             raise errors.InvalidArgumentError(f"{where}: {element.name} belongs to another graph; build it in this "
                                               "session's graph (with graph.as_default()) or use that graph's session")
         return element

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from workbench import errors
 from workbench.core.graph.dtype import DType
@@ -33,6 +34,27 @@ class Subgraph(Graph):
         self._scopes.overrides, self._scopes.container = outer._scopes.overrides, outer._scopes.container
         self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
         self._numbered, self._count = self.captures, 0
+
+    def __getattr__(self, name: str) -> Any:
+        """What the program's own graphs have besides ours: a method is this body's, anything else that of the graph around."""
+        if name.startswith("__") or "outer" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        root = root_graph(self)
+        method: Any = getattr(type(root), name, None)
+        return method.__get__(self) if hasattr(method, "__get__") else getattr(root, name)
+
+    def operation(self, name: str) -> Operation:
+        """The operation of that name, here or in the graphs around; NotFoundError where none has it."""
+        return super().operation(name) if self.has(name) else self.outer.operation(name)
+
+    get_operation_by_name = operation
+
+    def get_tensor_by_name(self, name: str) -> Any:
+        """The tensor of that name, or what the graphs around have for it."""
+        return self.tensor(name) if self.has(name.partition(":")[0]) else self.outer.get_tensor_by_name(name)
+
+    def _own(self, graph: Graph) -> bool:
+        return any(graph is each for each in around(self))
 
     @property
     def building_function(self) -> bool:
@@ -92,7 +114,7 @@ class Subgraph(Graph):
         return self._arguments.get(tensor)
 
     def _check_outside(self, tensor: Tensor) -> None:
-        if any(graph is tensor.graph for graph in around(self)):
+        if self._own(tensor.graph):
             return
         raise errors.InvalidArgumentError(f"{self.name}: {tensor.name} lives in another body or graph; a value leaves "
                                           "a branch or loop only as its result: return it there")
