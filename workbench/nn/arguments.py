@@ -25,6 +25,7 @@ HINTS = {
        for name in ("layout_optimizer", "disable_model_pruning", "memory_optimization", "dependency_optimization")},
     **{f"freeze_graph_with_def_protos({name})": "how the nodes of a saver are called does not matter: a checkpoint is read"
        for name in ("input_saver_def", "restore_op_name", "filename_tensor_name")},
+    **dict.fromkeys(("compiled", "separate_compiled_gradients"), "functions are compiled with the step that calls them"),
     "ConfigProto(device_filters)": "a step reaches those tasks alone on which it has operations",
     "GraphOptions(enable_recv_scheduling)": "when a value is received changes no value",
     "GraphOptions(infer_shapes)": "shapes are inferred wherever they can be",
