@@ -38,8 +38,9 @@ class Defun:
     `grad_func(*inputs, *output gradients)`, or `python_grad_func(operation, *output gradients)`, whose operation is the call,
     gives the gradient of each input; without them it follows from the function's operations. `shape_func(operation)` gives the
     shapes of the results, which are added to what follows from the operations. `out_names` are what the results are called in
-    its definition; `noinline` is told to others who read the graph; nothing here is compiled apart (`compiled`). What it reads from outside stays as it is:
-    `captured_inputs`. InvalidArgumentError for another number of arguments, DtypeError for other dtypes.
+    its definition; `noinline` is told to others who read the graph; nothing here is compiled apart (`compiled`). What it reads
+    from outside stays as it is: `captured_inputs`. InvalidArgumentError for another number of arguments, DtypeError for other
+    dtypes.
     """
 
     def __init__(self, *input_types: Any, func_name: str | None = None, grad_func: Any = None,
@@ -125,8 +126,8 @@ class Function:
         for hint in ("compiled", "separate_compiled_gradients"):      # which change no value
             options.pop(hint, None)
         if options:
-            raise errors.InvalidArgumentError(f"{self._label}: a call takes name= and noinline=, not {', '.join(options)} (Unknown "
-                                              "keyword arguments); leave them out")
+            raise errors.InvalidArgumentError(f"{self._label}: a call takes name= and noinline=, not {', '.join(options)} "
+                                              "(Unknown keyword arguments); leave them out")
         if len(args) != len(self.declared_input_types):
             raise errors.InvalidArgumentError(f"{self._label}: {len(args)} arguments were given but it takes "
                                               f"{len(self.declared_input_types)} (Expected number of arguments: "

@@ -77,6 +77,7 @@ def convert(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__")
                                                 for v in _flat(value)):
+        wanted = wanted or next(convert(v).dtype for v in _flat(value) if isinstance(v, Tensor) or hasattr(v, "__tensor__"))
         return ops.stack([convert(v, wanted) for v in value])      # type: ignore[no-any-return]
     if isinstance(value, (Shape, Length)) and not isinstance(value, int):
         return _lengths(value, wanted)
