@@ -291,7 +291,7 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
     if reuse and name in store.parted:
         return share_parts(store.parted[name], slices)
     scope, full = copy.copy(store.scope), name
-    scope.reuse = scope.reuse if reuse is None else reuse
+    scope.reuse = AUTO_REUSE if reuse is None else reuse      # a getter of the program that says nothing of it takes both
     wanted = as_dtype(dtype) if dtype is not None else None
     found = store.variables.get(full)
     if found is not None:
