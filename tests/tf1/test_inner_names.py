@@ -10,7 +10,7 @@ from workbench.tf1.examples.tutorials.mnist import mnist
 from workbench.tf1.python.layers import base
 
 import workbench.tf1 as tf
-from workbench.tf1.python import util
+from workbench.tf1.python import client, util
 from workbench.tf1.python.framework import common_shapes, constant_op, ops, sparse_tensor, tensor_util
 from workbench.tf1.python.ops import (
     array_ops,
@@ -311,3 +311,17 @@ def test_where_an_iterator_is_goes_to_a_file_and_back(session, tmp_path):
         assert [session.run(element) for _ in range(4)] == [25, 36, 49, 64]
         with pytest.raises(tf.errors.OutOfRangeError):
             session.run(element)
+
+
+def test_sessions_fetch_and_feed_objects_of_a_registered_class(session):
+    class Doubled:
+        def __init__(self, x):
+            self.x = x
+
+    client.session.register_session_run_conversion_functions(
+        Doubled, lambda one: ([one.x, one.x + 1.0], sum), lambda one, value: [(one.x, np.multiply(value, 10.0))])
+    one = Doubled(tf.placeholder_with_default(2.0, []))
+    assert session.run(one) == 5 and session.run({"a": [one, one.x]}) == {"a": [5, 2]}
+    assert session.run([one, one.x], {one: 3.0}) == [61, 30]
+    with pytest.raises(ValueError, match="has already been registered"):
+        client.session.register_session_run_conversion_functions(Doubled, lambda one: ([one.x], sum))

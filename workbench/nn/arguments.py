@@ -40,6 +40,7 @@ HINTS = {
     "has_inf_or_nan(datum)": "the value of a tensor tells it, wherever it comes from",
     "load_and_remap_matrix_initializer(max_rows_in_memory)": "a matrix of a checkpoint is read at once, which changes no value",
     "log_progress": "how far measuring has come is not printed",
+    "_register_session_run(feed_function_for_partial_run)": "a step that is run in parts asks for the tensors it is given",
     "map_fn(infer_shape)": "shapes are inferred wherever they can be",
     "model(labels)": "clusters are found without labels",
     "moments(shift)": "differences from the mean itself are squared",

@@ -14,8 +14,8 @@ from workbench.formats.registered import register_proto_function as _register_pr
 from workbench.nn import nest
 from workbench.nn.weights import checked_weights as _checked
 
-__all__ = ["ARRAYS", "FLOW", "GRAPHS", "INITIAL", "ITERATORS", "METRICS", "RECURRENT", "RESOURCES", "STATE", "WEIGHTS",
-           "with_dependencies"]
+__all__ = ["ARRAYS", "FLOW", "GRAPHS", "INITIAL", "ITERATORS", "METRICS", "RECURRENT", "RESOURCES", "SESSIONS", "STATE",
+           "WEIGHTS", "with_dependencies"]
 
 
 # graphs
@@ -80,6 +80,25 @@ GRAPHS = {"register_proto_function": _register_proto, "get_collection_proto_type
           "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,
           "strip_name_scope": _without_scope, "prepend_name_scope": _within_scope}
 """Name in `framework.ops` -> function."""
+
+
+# sessions
+
+def _register_session_run(tensor_type: type, fetch_function: Callable[[Any], Any],
+                          feed_function: Callable[[Any, Any], Any] | None = None,
+                          feed_function_for_partial_run: Callable[[Any], Any] | None = None) -> None:
+    """Let sessions fetch objects of a class, by `fetch_function(object)`: (tensors, function of the list of their values), and
+    feed them, by `feed_function(object, value)`: pairs of a tensor and its value. ValueError for a class registered before."""
+    if "__fetches__" in vars(tensor_type):
+        raise ValueError(f"{tensor_type} has already been registered so ignore it.")
+    changed: Any = tensor_type
+    changed.__fetches__ = lambda self: fetch_function(self)
+    if feed_function is not None:
+        changed.__feeds__ = lambda self, value: feed_function(self, value)
+
+
+SESSIONS = {"register_session_run_conversion_functions": _register_session_run}
+"""Name in `client.session` -> function."""
 
 
 # arrays
