@@ -92,7 +92,9 @@ def test_shapes_dimensions_and_types_print_as_in_tensorflow(graph):
     assert str(tf.TensorShape(None)) == "<unknown>" and repr(tf.TensorShape(None)) == "TensorShape(None)"
     assert str(shape[0]) == "?" and repr(shape[1]) == "Dimension(3)"
     assert str(tf.float32) == "<dtype: 'float32'>" and repr(tf.float32) == "tf.float32"
-    assert f"{shape!s}" == "(?, 3)" and f"{shape}" == "[?,3]"      # messages keep one way of writing shapes
+    assert f"{shape}" == "{}".format(shape) == "(?, 3)"      # noqa: UP032
+    with pytest.raises(ValueError, match=r"\[\?,3\]"):      # messages of ours keep one way of writing shapes
+        shape.merge_with([2, 4])
 
 
 def test_native_graphs_keep_their_names_and_texts():
@@ -191,3 +193,24 @@ def test_bodies_have_the_methods_of_the_programs_graphs_and_know_what_is_nowhere
         return i + 1
     with tf.Graph().as_default(), tf.Session() as session:
         assert session.run(tf.while_loop(lambda i: i < 4, body, [tf.constant(0)])) == 4
+
+
+def test_a_body_is_the_programs_graph_and_no_other(graph):
+    """Libraries keep the default graph and compare it at the next call."""
+    found = [graph]
+
+    def body(i):
+        found.append(tf.get_default_graph())
+        return i + 1
+    tf.while_loop(lambda i: i < 3, body, [tf.constant(0)])
+    tf.cond(tf.constant(True), lambda: body(tf.constant(1)), lambda: tf.constant(1))
+    assert found == [graph] * 3 and len(set(found)) == 1 and found[1] is not graph
+    assert found[1] != tf.Graph() and tf.Graph() != found[1] and found[1] != "graph"
+
+
+def test_what_stands_in_a_branch_is_said_to_stand_there(graph):
+    inside = []
+    tf.cond(tf.constant(True), lambda: inside.append(tf.no_op(name="update")) or tf.constant(1), lambda: tf.constant(1))
+    said = r"stands in a branch or loop \(Operation .*update.* not fetchable"
+    with tf.Session() as session, pytest.raises(ValueError, match=said):
+        session.run(inside)

@@ -185,6 +185,10 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             raise errors.DtypeError(f"{where}: {element!r} is a {type(element).__name__}, not a tensor or operation; pass one, "
                                     "or a name")
         if not self._own(element.graph):
+            if element.graph == self:
+                raise errors.InvalidArgumentError(f"{where}: {element.name} stands in a branch or loop (Operation "
+                                                  f"{element.name!r} has been marked as not fetchable.); return it from there, "
+                                                  "and ask for that")
             raise errors.InvalidArgumentError(f"{where}: {element.name} belongs to another graph; build it in this "
                                               "session's graph (with graph.as_default()) or use that graph's session")
         return element

@@ -1,6 +1,7 @@
 """Static shapes: known, partly known and unknown, and the rules that combine them."""
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -184,7 +185,10 @@ class Shape:
     def __str__(self) -> str:
         return spoken().shape(self, False)
 
-    def __format__(self, _spec: str) -> str:      # in messages, whatever the language
+    def __format__(self, spec: str) -> str:
+        """In messages of ours one text whatever the language; in a program's own what it prints."""
+        if not sys._getframe(1).f_globals.get("__name__", "").startswith("workbench."):
+            return format(str(self), spec)
         if self.sizes is None:
             return "[unknown]"
         return "[" + ",".join("?" if d is None else str(d) for d in self.sizes) + "]"

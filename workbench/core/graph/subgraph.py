@@ -43,6 +43,14 @@ class Subgraph(Graph):
         method: Any = getattr(type(root), name, None)
         return method.__get__(self) if hasattr(method, "__get__") else getattr(root, name)
 
+    def __eq__(self, other: object) -> bool:
+        """A program of TensorFlow has one graph, of which its bodies are parts: libraries compare where they are with where
+        they were."""
+        return isinstance(other, Graph) and root_graph(self) is root_graph(other)
+
+    def __hash__(self) -> int:
+        return hash(root_graph(self))
+
     def operation(self, name: str) -> Operation:
         """The operation of that name, here or in the graphs around; NotFoundError where none has it."""
         return super().operation(name) if self.has(name) else self.outer.operation(name)
