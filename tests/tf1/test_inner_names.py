@@ -20,10 +20,12 @@ from workbench.tf1.python.ops import (
     gen_math_ops,
     gen_nn_ops,
     init_ops,
+    io_ops,
     lookup_ops,
     metrics_impl,
     rnn,
     state_ops,
+    variable_scope,
     weights_broadcast_ops,
 )
 from workbench.tf1.python.ops import rnn_cell_impl as cells
@@ -325,3 +327,32 @@ def test_sessions_fetch_and_feed_objects_of_a_registered_class(session):
     assert session.run([one, one.x], {one: 3.0}) == [61, 30]
     with pytest.raises(ValueError, match="has already been registered"):
         client.session.register_session_run_conversion_functions(Doubled, lambda one: ([one.x], sum))
+
+
+def test_a_scope_of_variables_alone_leaves_the_names_of_operations(session):
+    with tf.variable_scope("s") as scope, tf.name_scope("inside"):
+        first = tf.get_variable("v", [])
+    with variable_scope._pure_variable_scope(scope, reuse=True) as again:
+        assert tf.get_variable("v", []) is first and tf.constant(1, name="c").op.name == "c"
+        assert again.name == "s" and again.original_name_scope == "s/"
+    with variable_scope._pure_variable_scope("t", old_name_scope="told/") as new:
+        assert tf.get_variable("v", []).op.name == "t/v" and new.original_name_scope == "told/"
+    with tf.variable_scope("t"):
+        assert tf.get_variable("w", []).op.name == "t/w"
+
+
+def test_tensors_of_checkpoints_are_read_in_the_step(session, tmp_path):
+    rows = tf.Variable(np.arange(12.0).reshape(4, 3), dtype=tf.float32, name="rows")
+    session.run(rows.initializer)
+    saver = tf.train.Saver({"held": rows})
+    path = saver.save(session, str(tmp_path / "model"))
+    assert saver._var_list == {"held": rows}
+    whole, part = io_ops.restore_v2(path, ["held", "held"], ["", "4 3 1,2:-"], [tf.float32, tf.float32])
+    assert session.run(whole).shape == (4, 3) and part.shape == [2, 3]
+    assert session.run(part).tolist() == [[3, 4, 5], [6, 7, 8]]
+
+
+def test_libraries_give_the_operators_of_tensors_to_classes_of_their_own(session):
+    assert {"__add__", "__rmul__", "__getitem__", "__neg__", "__lt__", "__matmul__"} <= tf.Tensor.OVERLOADABLE_OPERATORS
+    assert all(callable(getattr(tf.Tensor, name)) for name in tf.Tensor.OVERLOADABLE_OPERATORS)
+    assert session.run(tf.Tensor.__radd__(tf.constant(1), 2)) == 3

@@ -232,11 +232,8 @@ def _convert_inputs(definition: OpDef, values: list[Any], attrs: dict[str, Any],
 
 def _sizes(name: str, value: Any) -> bool:
     """Are these sizes in an array of floats, which some languages take for integers?"""
-    return name in _SIZES and isinstance(value, np.ndarray) and value.dtype.kind == "f" and (
-        get_default_graph().language.arrays_are_cast)
-
-
-_SIZES = ("shape", "dims", "multiples", "paddings")
+    return name in ("shape", "dims", "multiples", "paddings") and isinstance(value, np.ndarray) and (
+        value.dtype.kind == "f" and get_default_graph().language.arrays_are_cast)
 
 
 def _hint(term: str, binding: dict[str, DType], attrs: dict[str, Any], value: Any) -> DType | None:
@@ -389,6 +386,9 @@ def install_operators(cls: Any) -> None:
 
 
 install_operators(Tensor)
+Tensor.OVERLOADABLE_OPERATORS = frozenset({      # type: ignore[attr-defined]      # which libraries give classes of their own
+    *(f"__{side}{symbol}__" for symbol in OPERATORS for side in ("", "r")), "__getitem__",
+    *(f"__{symbol}__" for symbol in (*COMPARISONS, *UNARY))})
 
 
 def canonical(value: Any) -> Any:

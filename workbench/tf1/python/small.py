@@ -14,8 +14,8 @@ from workbench.formats.registered import register_proto_function as _register_pr
 from workbench.nn import nest
 from workbench.nn.weights import checked_weights as _checked
 
-__all__ = ["ARRAYS", "FLOW", "GRAPHS", "INITIAL", "ITERATORS", "METRICS", "RECURRENT", "RESOURCES", "SESSIONS", "STATE",
-           "WEIGHTS", "with_dependencies"]
+__all__ = ["ARRAYS", "FILES", "FLOW", "GRAPHS", "INITIAL", "ITERATORS", "METRICS", "RECURRENT", "RESOURCES", "SESSIONS",
+           "STATE", "WEIGHTS", "with_dependencies"]
 
 
 # graphs
@@ -80,6 +80,33 @@ GRAPHS = {"register_proto_function": _register_proto, "get_collection_proto_type
           "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,
           "strip_name_scope": _without_scope, "prepend_name_scope": _within_scope}
 """Name in `framework.ops` -> function."""
+
+
+# files
+
+def _restored(prefix: Any, tensor_names: Sequence[str], shape_and_slices: Sequence[str], dtypes: Sequence[Any],
+              name: str | None = None) -> list[Any]:
+    """The tensors of these names in the checkpoint at `prefix`, or the block of each that a text such as "5 3 0,3:0,3" says."""
+    def read(path: bytes) -> list[Any]:
+        reader = tf.train.NewCheckpointReader(path.decode())
+        return [reader.get_tensor(one)[_block(spec)] for one, spec in zip(tensor_names, shape_and_slices, strict=True)]
+    found = tf.py_func(read, [prefix], list(dtypes), name=name)
+    for tensor, spec in zip(found, shape_and_slices):
+        if spec:
+            *shape, parts = spec.split()
+            tensor.set_shape([int(whole) if part == "-" else int(part.partition(",")[2])
+                              for whole, part in zip(shape, parts.split(":"))])
+    return list(found)
+
+
+def _block(spec: str) -> tuple[slice, ...]:
+    """Where a block of a larger tensor is: all of it for ""."""
+    ends = [part.partition(",") for part in spec.split()[-1].split(":")] if spec else []
+    return tuple(slice(None) if begin == "-" else slice(int(begin), int(begin) + int(length)) for begin, _, length in ends)
+
+
+FILES = {"restore_v2": _restored}
+"""Name in `ops.io_ops` -> function."""
 
 
 # sessions
