@@ -21,7 +21,7 @@ LAYERS = (
     ("the host", "core.device.host"),
     ("CUDA devices", "core.device.cuda"),
     ("gate and interrupts", "core.run.gate core.run.staying core.run.knob core.run.interrupts core.run.collector"),
-    ("languages", "core.graph.language"),
+    ("languages", "core.graph.language core.graph.origin"),
     ("element types", "core.graph.dtype"),
     ("numbers that integers stand for", "core.graph.quantized"),
     ("dimensions", "core.graph.dimension"),
@@ -53,7 +53,7 @@ LAYERS = (
     ("rules of shapes and dtypes", "core.graph.rules"),
     ("device names", "core.graph.device"),
     ("parts of graphs", "core.graph.scopes core.graph.naming core.graph.collecting core.graph.permissions core.graph.readers "
-                        "core.graph.arithmetic core.graph.origin"),
+                        "core.graph.arithmetic"),
     ("what is in a graph", "core.graph.contents"),
     ("what a thread is inside of", "core.graph.entered"),
     ("graph records", "core.graph.graph"),

@@ -119,3 +119,37 @@ def test_sizes_may_stand_in_an_array_of_floats(session):
 def test_numbers_of_python_are_not_cast(wrong):
     with pytest.raises(TypeError, match=r"1.5.* is float64 but int.. was wanted"):
         wrong()
+
+
+def test_codes_are_made_of_values_that_only_the_step_knows(session):
+    sure, rest = tf.placeholder_with_default(0.75, []), tf.placeholder_with_default(0.25, [])
+    assert session.run(tf.one_hot([0, 2], 3, sure, rest)).tolist() == [[0.75, 0.25, 0.25], [0.25, 0.25, 0.75]]
+    assert session.run(tf.one_hot([0, 3], 2, on_value=sure)).tolist() == [[0.75, 0], [0, 0]]
+    first = tf.one_hot([[0], [1]], 2, sure, 0.5, axis=0)
+    assert first.shape == [2, 2, 1] and session.run(first).tolist() == [[[0.75], [0.5]], [[0.5], [0.75]]]
+    assert tf.gradients(tf.one_hot([0], 2, sure), sure) == [None]      # as in TensorFlow
+    with pytest.raises(TypeError, match="on_value is float32 but int32 is asked for"):
+        tf.one_hot([0], 2, sure, dtype=tf.int32)
+
+
+# variables and what they are read as
+
+def test_what_a_variable_is_converted_to_stands_for_it_in_gradients(session):
+    v = tf.Variable([1.0, 2.0])
+    read = tf.convert_to_tensor(v)
+    of = [tf.gradients(v * v, read), tf.gradients(read * v, v), tf.gradients(v * v.value(), [read, v.value()]),
+          tf.gradients(v, read), tf.hessians(tf.reduce_sum(v * v * v), read)]
+    once = tf.while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, x * v), [0, read])[1]
+    session.run(v.initializer)
+    assert [[g.tolist() for g in each] for each in session.run(of)] == [
+        [[2, 4]], [[2, 4]], [[2, 4]] * 2, [[1, 1]], [[[6, 0], [0, 12]]]]
+    assert session.run(tf.gradients(once, read))[0].tolist() == [3, 12]
+    assert session.run(tf.convert_to_tensor(tf.gradients(tf.nn.embedding_lookup(v, [1]), read)[0])).tolist() == [0, 1]
+
+
+def test_read_value_stands_for_itself_alone(session):
+    v = tf.Variable([1.0, 2.0])
+    alone = v.read_value()
+    session.run(v.initializer)
+    assert tf.gradients(v * v, alone) == [None]
+    assert [g.tolist() for g in session.run(tf.gradients(v * alone, [alone, v]))] == [[1, 2], [2, 4]]

@@ -170,7 +170,9 @@ class Variable:
         with get_default_graph().only_device(self._caching):
             return ops.identity(found, name="cached")
 
-    read_value = value
+    def read_value(self) -> Tensor:
+        """A new read that stands for itself alone when it is differentiated by."""
+        return ops.identity(self.value())
 
     def initialized_value(self) -> Tensor:
         """The value, or the initial value where a run comes before the initializer: for initial values of others."""

@@ -172,6 +172,10 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             raise errors.DtypeError(f"{where}: {found.name!r} is {kind}, which is not allowed here; pass the other kind")
         return found
 
+    def within(self, graph: Graph) -> bool:
+        """Is this `graph`, or a body in it?"""
+        return graph is self
+
     def _own(self, graph: Graph) -> bool:
         """Do elements of `graph` count as this one's?"""
         return graph is self
@@ -185,7 +189,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             raise errors.DtypeError(f"{where}: {element!r} is a {type(element).__name__}, not a tensor or operation; pass one, "
                                     "or a name")
         if not self._own(element.graph):
-            if element.graph == self:
+            if element.graph.within(self):
                 raise errors.InvalidArgumentError(f"{where}: {element.name} stands in a branch or loop (Operation "
                                                   f"{element.name!r} has been marked as not fetchable.); return it from there, "
                                                   "and ask for that")

@@ -1,13 +1,13 @@
 """Static shapes: known, partly known and unknown, and the rules that combine them."""
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.dimension import Length, dimension
 from workbench.core.graph.language import spoken
+from workbench.core.graph.origin import asked_by_ours
 
 __all__ = ["Shape", "as_shape", "broadcast", "place"]
 
@@ -187,7 +187,7 @@ class Shape:
 
     def __format__(self, spec: str) -> str:
         """In messages of ours one text whatever the language; in a program's own what it prints."""
-        if not sys._getframe(1).f_globals.get("__name__", "").startswith("workbench."):
+        if not asked_by_ours():
             return format(str(self), spec)
         if self.sizes is None:
             return "[unknown]"
@@ -200,6 +200,9 @@ def _dim(value: Any) -> Dim:
     if value is None:
         return None
     dim = int(value)
+    if dim != value and isinstance(value, float):
+        raise errors.ShapeError(f"shape: a dimension of {value} is no number of elements (Ambiguous dimension: {value}); use a "
+                                "whole number")
     if dim == -1:
         return None
     if dim < 0:

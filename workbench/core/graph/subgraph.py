@@ -7,6 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.origin import asked_by_ours
 from workbench.core.graph.scopes import Scope
 from workbench.core.graph.shape import Shape
 
@@ -45,7 +46,9 @@ class Subgraph(Graph):
 
     def __eq__(self, other: object) -> bool:
         """A program of TensorFlow has one graph, of which its bodies are parts: libraries compare where they are with where
-        they were."""
+        they were. Code of ours tells bodies apart."""
+        if asked_by_ours():
+            return self is other
         return isinstance(other, Graph) and root_graph(self) is root_graph(other)
 
     def __hash__(self) -> int:
@@ -60,6 +63,9 @@ class Subgraph(Graph):
     def get_tensor_by_name(self, name: str) -> Any:
         """The tensor of that name, or what the graphs around have for it."""
         return self.tensor(name) if self.has(name.partition(":")[0]) else self.outer.get_tensor_by_name(name)
+
+    def within(self, graph: Graph) -> bool:
+        return any(graph is each for each in around(self))
 
     def _own(self, graph: Graph) -> bool:
         return any(graph is each for each in around(self))

@@ -42,13 +42,10 @@ def _(node, dy):
 def _uniform(shape, value, dtype, name):
     """A constant where the shape is small and known, else a fill."""
     dtype = as_dtype(dtype)
-    if isinstance(shape, Shape) or not (hasattr(shape, "op") or isinstance(shape, (list, tuple))):
+    counted = isinstance(shape, (list, tuple)) and not any(isinstance(d, float) for d in shape)      # 1e4 is a length too
+    if isinstance(shape, Shape) or not (hasattr(shape, "op") or counted):
         shape = list(as_shape(shape).static)
-    if isinstance(shape, (list, tuple)):      # 1e4 is a length too, as it is for a Dimension
-        shape = [int(d) if isinstance(d, (float, np.floating)) and d == int(d) else d for d in shape]
     dims = convert(shape if hasattr(shape, "op") or len(shape) else np.zeros(0, np.int32))
-    if not dims.dtype.is_integer:
-        raise errors.DtypeError(f"{name or 'fill'}: a shape of {dims.dtype.name} ({shape}) is no shape; pass whole numbers")
     known = constant_shape(dims)
     filler = np.asarray(value, dtype.numpy) if value or dtype.kind != "string" else np.asarray(b"", object)
     if known.known and (known.num_elements() or 0) <= _LARGEST_CONSTANT:
