@@ -153,3 +153,12 @@ def test_read_value_stands_for_itself_alone(session):
     session.run(v.initializer)
     assert tf.gradients(v * v, alone) == [None]
     assert [g.tolist() for g in session.run(tf.gradients(v * alone, [alone, v]))] == [[1, 2], [2, 4]]
+
+
+def test_a_program_may_say_less_of_a_shape_than_is_known(session):
+    """So Tensor2Tensor lets what a loop keeps grow."""
+    kept = tf.zeros([2, 0, 3])
+    kept._shape = tf.TensorShape([2, None, 3])
+    grown = tf.while_loop(lambda i, k: i < 4, lambda i, k: (i + 1, tf.concat([k, tf.ones([2, 1, 3])], 1)), [0, kept])[1]
+    assert kept._shape == kept.get_shape() == [2, None, 3] and grown.shape == [2, None, 3]
+    assert session.run(grown).shape == (2, 4, 3)

@@ -61,6 +61,17 @@ class Tensor(Arithmetic):
             self.graph.changing(self.op)
             self.shape = merged
 
+    @property
+    def _shape(self) -> Shape:
+        """The static shape; a program that sets it by this name says another, less known perhaps, for what is built after."""
+        return self.shape
+
+    @_shape.setter
+    def _shape(self, shape: Any) -> None:
+        self.graph.changing(self.op)
+        self.graph.said_less.add(self.op)
+        self.shape = as_shape(shape)
+
     def consumers(self) -> list[Operation]:
         """The operations that take this tensor as an input."""
         return self.graph.readers(self)
@@ -147,6 +158,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
         Scoped.__init__(self)
         Permissions.__init__(self)
         self.seed: int | None = None
+        self.said_less: set[Operation] = set()      # of whose results a program said less than follows from their inputs
         self.held: dict[Any, Any] = {}    # what lives as long as the graph: functions that its operations call, by key
 
     # lookup

@@ -45,8 +45,10 @@ def _copy(state: Rewrite, order: Sequence[Operation], feeds: Mapping[Tensor, Sha
         if state.graph.has(op.name):      # a fed operation that is also run as a target
             new = state.create(op.kind, inputs, op.attrs, f"{op.name}_run", op)
         else:
-            outputs = _loosened(state, op, inputs, loose) if op in freed or loose.intersection(op.inputs) else (
-                state.copy(op, inputs))
+            if op in freed or loose.intersection(op.inputs):
+                outputs = _loosened(state, op, inputs, loose)
+            else:
+                outputs = _again(state, op, inputs, op.attrs) if op in op.graph.said_less else state.copy(op, inputs)
             new = outputs[0].op if outputs else state.graph.operations[-1]
         state.operations[op] = (new,)
         for old, tensor in zip(op.outputs, new.outputs):
@@ -66,7 +68,12 @@ def _loosened(state: Rewrite, op: Operation, inputs: Sequence[Tensor], loose: se
         raise errors.UnimplementedError(f"{op.name}: {names} may change its shape (assign with validate_shape=False), which a "
                                         "branch or loop cannot follow; make the variable itself with validate_shape=False")
     told: dict[str, Any] = {"freed": True} if op.kind == "variable" else {"shape": Shape(None)} if op.kind in _READS else {}
-    new = state.graph.create(op.definition, inputs, {**op.attrs, **told}, f"{op.name}/", state.controls(op), device=op.device,
-                             colocation=op.colocation, derived=op.derived, source=op.source)
-    loose.update(old for old, tensor in zip(op.outputs, new.outputs) if told or tensor.shape != old.shape)
-    return new.outputs
+    new = _again(state, op, inputs, {**op.attrs, **told})
+    loose.update(old for old, tensor in zip(op.outputs, new) if told or tensor.shape != old.shape)
+    return new
+
+
+def _again(state: Rewrite, op: Operation, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Sequence[Tensor]:
+    """A copy of which nothing is known but what follows from `inputs` and `attrs`."""
+    return state.graph.create(op.definition, inputs, attrs, f"{op.name}/", state.controls(op), device=op.device,
+                              colocation=op.colocation, derived=op.derived, source=op.source).outputs
