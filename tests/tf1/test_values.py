@@ -128,8 +128,9 @@ def test_codes_are_made_of_values_that_only_the_step_knows(session):
     first = tf.one_hot([[0], [1]], 2, sure, 0.5, axis=0)
     assert first.shape == [2, 2, 1] and session.run(first).tolist() == [[[0.75], [0.5]], [[0.5], [0.75]]]
     assert tf.gradients(tf.one_hot([0], 2, sure), sure) == [None]      # as in TensorFlow
-    with pytest.raises(TypeError, match="on_value is float32 but int32 is asked for"):
-        tf.one_hot([0], 2, sure, dtype=tf.int32)
+    for value in (sure, np.float32(0.5)):
+        with pytest.raises(TypeError, match="on_value is float32 but int32 is asked for"):
+            tf.one_hot([0], 2, value, dtype=tf.int32)
 
 
 # variables and what they are read as

@@ -70,8 +70,9 @@ def _(one_hot, indices, depth, on_value=None, off_value=None, axis=-1, dtype=Non
         given = next((v for v in (on_value, off_value) if v is not None), 1.0)
         dtype = given.dtype if hasattr(given, "dtype") else convert(given).dtype
     for title, value in (("on_value", on_value), ("off_value", off_value)):
-        if hasattr(value, "op") and value.dtype is not as_dtype(dtype):
-            raise errors.DtypeError(f"one_hot: {title} is {value.dtype.name} but {as_dtype(dtype).name} is asked for; cast it")
+        if hasattr(value, "dtype") and as_dtype(value.dtype) is not as_dtype(dtype):
+            raise errors.DtypeError(f"one_hot: {title} is {as_dtype(value.dtype).name} but {as_dtype(dtype).name} is asked for "
+                                    f"(dtype of {title} does not match dtype parameter); cast it")
     return one_hot(indices, depth, 1 if on_value is None else on_value, 0 if off_value is None else off_value,
                    -1 if axis is None else axis, dtype, name=name)
 
