@@ -71,6 +71,9 @@ def test_a_static_shape_is_enough(session):
     coin = Coin([0.0, 1.0, 1.0])
     assert coin.batch_shape == [3] and coin.event_shape == [] and session.run(coin.batch_shape_tensor()).tolist() == [3]
     assert session.run(coin.sample([5])).tolist() == [[0, 1, 1]] * 5
+    assert session.run(distributions.Bernoulli(probs=[0.0, 1.0])._sample_n(tf.constant(2))).tolist() == [[0, 1]] * 2
+    with pytest.raises(NotImplementedError, match="sample_n is not implemented"):
+        distributions.Distribution(tf.int32, distributions.NOT_REPARAMETERIZED, False, True)._draw(tf.constant([2]), None)
     with pytest.raises(NotImplementedError, match="log_prob is not implemented"):
         coin.log_prob([1, 1, 1])
 

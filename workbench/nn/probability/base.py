@@ -109,7 +109,6 @@ class Distribution:
     _event_shape: Callable[[], Any] | None = None
     _batch_shape_tensor: Callable[[], Any] | None = None
     _event_shape_tensor: Callable[[], Any] | None = None
-    _sample_n: Callable[..., Any] | None = None
 
     @property
     def batch_shape(self) -> Shape:
@@ -144,11 +143,15 @@ class Distribution:
 
     # samples
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
-        if self._sample_n is None:
+        if type(self)._sample_n is Distribution._sample_n:
             raise NotImplementedError("sample_n is not implemented")
         outer = shape[:ops.size(shape) - ops.size(self.batch_shape_tensor())]
         found = convert(self._sample_n(ops.reduce_prod(outer), seed))
         return ops.reshape(found, ops.concat([outer, ops.shape(found)[1:]], axis=0))
+
+    def _sample_n(self, n: Any, seed: int | None = None) -> Any:
+        """Samples [n, *batch_shape, *event_shape]: distributions of programs give it, and ask others for it."""
+        return self._draw(ops.concat([ops.reshape(convert(n, "int32"), [1]), self.batch_shape_tensor()], axis=0), seed)
 
     def sample(self, sample_shape: Any = (), seed: int | None = None, name: str = "sample", **condition_kwargs: Any) -> Tensor:
         """Random events: [*sample_shape, *batch_shape, *event_shape]."""
