@@ -72,6 +72,7 @@ class AdamOptimizer(Optimizer):
                 self._powers = (Variable(self._number(self._beta1, first), trainable=False, name="beta1_power"),
                                 Variable(self._number(self._beta2, first), trainable=False, name="beta2_power"))
             self._extra = list(self._powers)
+            self._beta1_power, self._beta2_power = self._powers      # where programs look for them among the attributes
         for var in variables:
             self._make_slot(var, "m")
             self._make_slot(var, "v")
