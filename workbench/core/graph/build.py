@@ -27,8 +27,7 @@ __all__ = ["FLAT", "IndexedSlices", "check_fronts", "constant", "constant_shape"
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:
     """What `ops.constant` makes; it stands here because every conversion of an argument needs it."""
     wanted = None if dtype is None else as_dtype(dtype)
-    if wanted is not None and get_default_graph().language.arrays_are_cast:
-        value = cast_array(value, wanted)
+    value = cast_array(value, wanted) if get_default_graph().language.arrays_are_cast else value
     array = to_array(value, wanted, "constant")
     if shape is not None:
         array = _arranged(array, tuple(int(d) for d in shape))
@@ -386,9 +385,8 @@ def install_operators(cls: Any) -> None:
 
 
 install_operators(Tensor)
-Tensor.OVERLOADABLE_OPERATORS = frozenset({      # type: ignore[attr-defined]      # which libraries give classes of their own
-    *(f"__{side}{symbol}__" for symbol in OPERATORS for side in ("", "r")), "__getitem__",
-    *(f"__{symbol}__" for symbol in (*COMPARISONS, *UNARY))})
+Tensor.OVERLOADABLE_OPERATORS = frozenset(f"__{name}__" for name in (      # type: ignore[attr-defined]      # for libraries
+    *OPERATORS, *(f"r{name}" for name in OPERATORS), *COMPARISONS, *UNARY, "getitem"))
 
 
 def canonical(value: Any) -> Any:
