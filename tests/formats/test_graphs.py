@@ -361,3 +361,11 @@ def test_variables_are_read_in_the_frame_and_branch_that_read_them():
         return v.initializer.name
     proto, start = made(build)
     assert ran(proto, ["total:0", "out:0"], {"chosen:0": False}, [start]) == [10, 2]
+
+
+def test_the_gradient_of_a_sum_over_no_axis_is_a_node_too():
+    def slope():
+        x = tf.placeholder(tf.float32, [2], name="x")
+        return tf.gradients(tf.reduce_sum(x * x, axis=[]), x, name="dx")[0]
+    proto, dx = made(slope)
+    assert ran(proto, dx.name, {"x:0": [1, 3]}).tolist() == [2, 6]

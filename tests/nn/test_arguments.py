@@ -87,17 +87,26 @@ def test_reads_of_a_cached_variable_lie_on_the_caching_device():
     assert read.op.device == "/job:worker/task:1" and read.op.inputs[0].op.device == "/job:ps/task:0"
 
 
-def test_assign_cannot_change_a_shape_that_is_fixed():
-    v = wb.Variable([1.0, 2.0])
-    with pytest.raises(errors.ShapeError, match=r"but Variable:0 keeps its shape \[2\] and .* is \[3\]; make"):
-        wb.assign(v, [1.0, 2.0, 3.0], validate_shape=False)
-    given = wb.placeholder("float32")
-    late = wb.assign(v, given, validate_shape=False)
+def test_assign_changes_the_shape_of_a_variable_where_it_is_asked_to():
+    v, given = wb.Variable([1.0, 2.0, 3.0]), wb.placeholder("float32")
+    twice, total = v * 2.0, wb.reduce_sum(v)
     with wb.Session() as session:
+        session.run(v.initializer)
+        assert session.run(twice).tolist() == [2, 4, 6]      # a plan for the shape that it has until here
+        late, fixed = wb.assign(v, given, validate_shape=False), wb.assign(v, [[1.0, 5.0]], validate_shape=False)
+        assert (v.shape, late.shape, fixed.shape) == ([3], None, [1, 2])
         assert session.run(late, {given: [3.0, 4.0]}).tolist() == [3, 4]
-        with pytest.raises(errors.ShapeError, match=r"\[2\] and \[3\]"):
-            session.run(late, {given: [3.0, 4.0, 5.0]})
-    loose = wb.Variable([1.0, 2.0], validate_shape=False)
+        assert session.run([v, twice, total])[1].tolist() == [6, 8] and session.run(wb.shape(v)).tolist() == [2]
+        assert session.run(fixed).tolist() == [[1, 5]] and session.run(twice).tolist() == [[2, 10]]
+        with pytest.raises(errors.ShapeError, match=r"its shape is \[1,2\] but a value of shape \[3\] was assigned"):
+            session.run(v.initializer)
+        with pytest.raises(errors.UnimplementedError, match=r"Variable:0 may change its shape .* branch or loop cannot follow"):
+            session.run(wb.cond(total > 0.0, lambda: v * 1.0, lambda: v * 2.0))
+
+
+def test_assign_without_a_check_is_the_usual_one_where_no_shape_is_known_or_it_stays():
+    v, loose = wb.Variable([1.0, 2.0]), wb.Variable([1.0, 2.0], validate_shape=False)
+    assert wb.assign(v, [3.0, 4.0], validate_shape=False).op.type == "assign"
     assert value(wb.assign(loose, [1.0, 2.0, 3.0], validate_shape=False)).tolist() == [1, 2, 3]
 
 

@@ -92,10 +92,16 @@ def test_misuse_is_refused() -> None:
         Defun()(lambda: (None, None))()
     with pytest.raises(errors.InvalidArgumentError, match="takes arguments by name or with defaults"):
         Defun()(lambda x=1: x)
-    with pytest.raises(errors.InvalidArgumentError, match="a call takes name=, not device"):
+    with pytest.raises(errors.InvalidArgumentError, match="a call takes name= and noinline=, not device"):
         one(1.0, device="/cpu:0")
     with pytest.raises(errors.NotFoundError, match="function 'f' is not defined yet"):
         Declare("f", [("x", "float32")], [("y", "float32")])(1.0)
+
+
+def test_what_asks_for_another_compiler_changes_no_value() -> None:
+    twice = Defun("float32", compiled=True, separate_compiled_gradients=True)(lambda x: x * 2.0)
+    with wb.Session() as session:
+        assert session.run([twice(2.0), twice(3.0, noinline=True, compiled=False)]) == [4, 6]
 
 
 def test_a_function_that_calls_itself_is_refused() -> None:

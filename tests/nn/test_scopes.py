@@ -183,3 +183,16 @@ def test_a_getter_works_beside_all_scopes_and_values_keep_their_type():
         wb.get_variable("w", [], custom_getter=3)
     with pytest.raises(ValueError, match="Initializer type int32 and explicit dtype float64 don't match"):
         wb.get_variable("w", initializer=wb.constant(1), dtype=wb.float64)
+
+
+def test_a_getter_that_says_nothing_of_reuse_makes_or_finds_the_variable():
+    def named(getter, name, *args, **options):
+        getter(name, *args, **options)
+        return getter(name + "_more", *args, **{**options, "reuse": None})
+    with wb.variable_scope("s"):
+        plain = wb.get_variable("v", [2])
+    found = []
+    for _ in range(2):
+        with wb.variable_scope("s", reuse=True, custom_getter=named):
+            found.append(wb.get_variable("v", [2]))
+    assert found[0] is found[1] and found[0].name == "s/v_more:0" and found[0] is not plain

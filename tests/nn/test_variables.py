@@ -186,3 +186,14 @@ def test_a_variable_moves_no_operations_of_other_threads(graph: wb.Graph):
         w = wb.Variable(initial, name="W")
     assert made[0].op.device == "/device:CPU:1"
     assert w.initial_value.op.device == w.op.device == "/device:CPU:0"
+
+
+def test_a_variable_without_elements_needs_no_first_value():
+    """As in TensorFlow: there is nothing to be initialized."""
+    texts, rows = wb.Variable([], dtype="string", collections=[]), wb.Variable(np.zeros((0, 3), np.float32))
+    more = wb.assign(texts, wb.concat([texts, wb.placeholder_with_default(["a", "b"], [None])], 0), validate_shape=False)
+    with wb.Session() as session:
+        assert session.run(rows).shape == (0, 3) and session.run([texts, texts.is_initialized()])[1]
+        assert session.run(wb.report_uninitialized_variables()).tolist() == []
+        assert [session.run(more).tolist() for _ in range(2)] == [[b"a", b"b"], [b"a", b"b"] * 2]
+        assert session.run(texts).size == 4

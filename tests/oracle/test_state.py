@@ -36,13 +36,15 @@ def assignments_give_the_new_value(tf):
 
 @story
 def assignments_that_may_change_the_shape(tf):
-    """Of a variable of a known shape here only values of that shape are taken: another is an error, not a lie to readers."""
-    free, fixed = tf.Variable([1.0, 2.0], validate_shape=False), tf.Variable([1.0, 2.0])
+    free = tf.Variable([1.0, 2.0], validate_shape=False)
+    fixed = tf.get_variable("fixed", initializer=[1.0, 2.0], use_resource=False)      # the others' resources cannot do it
     given = tf.placeholder(tf.float32)
     grow, keep = tf.assign(free, given, validate_shape=False), tf.assign(fixed, given, validate_shape=False)
     with started(tf) as s:
         return [s.run(keep, {given: [3.0, 4.0]}), s.run(fixed), s.run(grow, {given: [[1.0]]}), s.run(free), s.run(free + 1.0),
-                s.run(tf.assign(fixed, [5.0, 6.0], validate_shape=False))]
+                s.run(tf.assign(fixed, [5.0, 6.0], validate_shape=False)), s.run(keep, {given: [[3.0, 4.0, 5.0]]}),
+                s.run(fixed), s.run(fixed * 2.0),
+                s.run(tf.get_variable("nothing", initializer=tf.zeros([0, 2]), use_resource=False))]
 
 
 @story

@@ -10,7 +10,7 @@ from workbench.tf1.examples.tutorials.mnist import mnist
 from workbench.tf1.python.layers import base
 
 import workbench.tf1 as tf
-from workbench.tf1.python import util
+from workbench.tf1.python import client, util
 from workbench.tf1.python.framework import common_shapes, constant_op, ops, sparse_tensor, tensor_util
 from workbench.tf1.python.ops import (
     array_ops,
@@ -20,10 +20,12 @@ from workbench.tf1.python.ops import (
     gen_math_ops,
     gen_nn_ops,
     init_ops,
+    io_ops,
     lookup_ops,
     metrics_impl,
     rnn,
     state_ops,
+    variable_scope,
     weights_broadcast_ops,
 )
 from workbench.tf1.python.ops import rnn_cell_impl as cells
@@ -311,3 +313,46 @@ def test_where_an_iterator_is_goes_to_a_file_and_back(session, tmp_path):
         assert [session.run(element) for _ in range(4)] == [25, 36, 49, 64]
         with pytest.raises(tf.errors.OutOfRangeError):
             session.run(element)
+
+
+def test_sessions_fetch_and_feed_objects_of_a_registered_class(session):
+    class Doubled:
+        def __init__(self, x):
+            self.x = x
+
+    client.session.register_session_run_conversion_functions(
+        Doubled, lambda one: ([one.x, one.x + 1.0], sum), lambda one, value: [(one.x, np.multiply(value, 10.0))])
+    one = Doubled(tf.placeholder_with_default(2.0, []))
+    assert session.run(one) == 5 and session.run({"a": [one, one.x]}) == {"a": [5, 2]}
+    assert session.run([one, one.x], {one: 3.0}) == [61, 30]
+    with pytest.raises(ValueError, match="has already been registered"):
+        client.session.register_session_run_conversion_functions(Doubled, lambda one: ([one.x], sum))
+
+
+def test_a_scope_of_variables_alone_leaves_the_names_of_operations(session):
+    with tf.variable_scope("s") as scope, tf.name_scope("inside"):
+        first = tf.get_variable("v", [])
+    with variable_scope._pure_variable_scope(scope, reuse=True) as again:
+        assert tf.get_variable("v", []) is first and tf.constant(1, name="c").op.name == "c"
+        assert again.name == "s" and again.original_name_scope == "s/"
+    with variable_scope._pure_variable_scope("t", old_name_scope="told/") as new:
+        assert tf.get_variable("v", []).op.name == "t/v" and new.original_name_scope == "told/"
+    with tf.variable_scope("t"):
+        assert tf.get_variable("w", []).op.name == "t/w"
+
+
+def test_tensors_of_checkpoints_are_read_in_the_step(session, tmp_path):
+    rows = tf.Variable(np.arange(12.0).reshape(4, 3), dtype=tf.float32, name="rows")
+    session.run(rows.initializer)
+    saver = tf.train.Saver({"held": rows})
+    path = saver.save(session, str(tmp_path / "model"))
+    assert saver._var_list == {"held": rows}
+    whole, part = io_ops.restore_v2(path, ["held", "held"], ["", "4 3 1,2:-"], [tf.float32, tf.float32])
+    assert session.run(whole).shape == (4, 3) and part.shape == [2, 3]
+    assert session.run(part).tolist() == [[3, 4, 5], [6, 7, 8]]
+
+
+def test_libraries_give_the_operators_of_tensors_to_classes_of_their_own(session):
+    assert {"__add__", "__rmul__", "__getitem__", "__neg__", "__lt__", "__matmul__"} <= tf.Tensor.OVERLOADABLE_OPERATORS
+    assert all(callable(getattr(tf.Tensor, name)) for name in tf.Tensor.OVERLOADABLE_OPERATORS)
+    assert session.run(tf.Tensor.__radd__(tf.constant(1), 2)) == 3

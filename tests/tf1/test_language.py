@@ -92,7 +92,9 @@ def test_shapes_dimensions_and_types_print_as_in_tensorflow(graph):
     assert str(tf.TensorShape(None)) == "<unknown>" and repr(tf.TensorShape(None)) == "TensorShape(None)"
     assert str(shape[0]) == "?" and repr(shape[1]) == "Dimension(3)"
     assert str(tf.float32) == "<dtype: 'float32'>" and repr(tf.float32) == "tf.float32"
-    assert f"{shape!s}" == "(?, 3)" and f"{shape}" == "[?,3]"      # messages keep one way of writing shapes
+    assert f"{shape}" == "{}".format(shape) == "(?, 3)"      # noqa: UP032
+    with pytest.raises(ValueError, match=r"\[\?,3\]"):      # messages of ours keep one way of writing shapes
+        shape.merge_with([2, 4])
 
 
 def test_native_graphs_keep_their_names_and_texts():
@@ -161,3 +163,54 @@ def test_constants_of_arguments_stand_below_their_operation_in_scopes_too(graph)
     with tf.name_scope("outer"), tf.name_scope("inner"):
         assert [tensor.op.name for tensor in (x + 1.0).op.inputs] == ["Placeholder", "outer/inner/add/y"]
         assert tf.multiply(2.0, x, name="twice").op.inputs[0].op.name == "outer/inner/twice/x"
+
+
+# the graph inside of a body
+
+@pytest.mark.parametrize("found", [
+    lambda graph: graph.get_tensor_by_name("x:0"), lambda graph: graph.as_graph_element("x:0"),
+    lambda graph: graph.get_operation_by_name("x").outputs[0], lambda graph: graph.as_graph_element(graph.mine),
+    lambda graph: graph.get_tensor_by_name("w:0"), lambda graph: graph.get_collection("kept")[0]])
+def test_bodies_find_what_is_around_them_in_the_default_graph(found):
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        x, _ = tf.placeholder_with_default(3.0, [], name="x"), tf.Variable(3.0, name="w")
+        graph.mine = x
+        graph.add_to_collection("kept", x)
+        session.run(tf.global_variables_initializer())
+
+        def loop(start):
+            return tf.while_loop(lambda i: i < 4, lambda i: i + found(tf.get_default_graph()), [start])
+        assert session.run([loop(tf.constant(0.0)), tf.cond(x > 2, lambda: loop(x), lambda: x)]) == [6, 6]
+
+
+def test_bodies_have_the_methods_of_the_programs_graphs_and_know_what_is_nowhere():
+    def body(i):
+        graph = tf.get_default_graph()
+        graph._apply_device_functions(i.op)
+        assert dict(graph._functions) == {} and not hasattr(graph, "theirs")
+        with pytest.raises(KeyError, match="no operation 'nowhere'"):
+            graph.get_tensor_by_name("nowhere:0")
+        return i + 1
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run(tf.while_loop(lambda i: i < 4, body, [tf.constant(0)])) == 4
+
+
+def test_a_body_is_the_programs_graph_and_no_other(graph):
+    """Libraries keep the default graph and compare it at the next call."""
+    found = [graph]
+
+    def body(i):
+        found.append(tf.get_default_graph())
+        return i + 1
+    tf.while_loop(lambda i: i < 3, body, [tf.constant(0)])
+    tf.cond(tf.constant(True), lambda: body(tf.constant(1)), lambda: tf.constant(1))
+    assert found == [graph] * 3 and len(set(found)) == 1 and found[1] is not graph
+    assert found[1] != tf.Graph() and tf.Graph() != found[1] and found[1] != "graph"
+
+
+def test_what_stands_in_a_branch_is_said_to_stand_there(graph):
+    inside = []
+    tf.cond(tf.constant(True), lambda: inside.append(tf.no_op(name="update")) or tf.constant(1), lambda: tf.constant(1))
+    said = r"stands in a branch or loop \(Operation .*update.* not fetchable"
+    with tf.Session() as session, pytest.raises(ValueError, match=said):
+        session.run(inside)

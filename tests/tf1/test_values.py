@@ -82,3 +82,84 @@ def test_shapes_in_messages_of_queues_are_written_as_tensorflow_writes_them(sess
     add = tf.PaddingFIFOQueue(10, tf.int32, [[None, 3]]).enqueue(value)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Expected \[\?,3\], got \[3,4\]; reshape it"):
         session.run(add, {value: np.zeros([3, 4], np.int32)})
+
+
+# arrays where another type is asked for
+
+def test_arrays_of_numpy_take_the_type_that_is_asked_for(session):
+    x = tf.constant([[1, 2, 3], [4, 5, 6]])
+    assert session.run(x + np.array([1.9, 1.0, 1.0])).tolist() == [[2, 3, 4], [5, 6, 7]]
+    assert session.run(np.float64(2.5) * x).tolist() == [[2, 4, 6], [8, 10, 12]]
+    assert session.run(tf.equal(x, np.array([[1.0, 2, 3], [4, 5, 7]]))).tolist() == [[True] * 3, [True, True, False]]
+    assert session.run(tf.convert_to_tensor(np.array([1.5, -1.5]), tf.int64)).tolist() == [1, -1]
+    assert session.run(tf.constant(np.array([300]), tf.uint8)).tolist() == [44]
+    assert session.run(tf.constant(np.array([2, 0]), tf.bool)).tolist() == [True, False]
+    assert session.run(tf.Variable(np.array([True]), dtype=tf.float32).initial_value).tolist() == [1]
+    assert tf.make_ndarray(tf.make_tensor_proto(np.array([1.5]), tf.int32)).tolist() == [1]
+
+
+def test_truth_values_of_python_are_numbers_where_numbers_are_asked_for(session):
+    assert session.run(tf.constant(True, tf.float32)) == 1
+    assert session.run(tf.constant([[True, False]], "int32")).tolist() == [[1, 0]]
+    assert session.run(tf.constant(2.0) * True) == 2
+
+
+def test_sizes_may_stand_in_an_array_of_floats(session):
+    x, sizes = tf.constant([[1, 2, 3], [4, 5, 6]]), np.array([3.0, 2.0])
+    assert session.run(tf.reshape(x, sizes)).tolist() == [[1, 2], [3, 4], [5, 6]] and tf.reshape(x, sizes).shape == [3, 2]
+    assert tf.tile(x, np.array([1.0, 2.0])).shape == [2, 6] and tf.fill(sizes, 1).shape == [3, 2]
+    assert tf.pad(x, np.array([[1.0, 0.0], [0.0, 0.0]])).shape == [3, 3]
+    for wrong in (lambda: tf.gather(x, np.array([1.0])), lambda: tf.reshape(x, [3.0, 2.0])):
+        with pytest.raises(TypeError, match="float"):
+            wrong()
+
+
+@pytest.mark.parametrize("wrong", [lambda: tf.constant(1.5, tf.int32), lambda: tf.constant([1.5], tf.int64),
+                                   lambda: tf.constant([1, 2]) * 1.5])
+def test_numbers_of_python_are_not_cast(wrong):
+    with pytest.raises(TypeError, match=r"1.5.* is float64 but int.. was wanted"):
+        wrong()
+
+
+def test_codes_are_made_of_values_that_only_the_step_knows(session):
+    sure, rest = tf.placeholder_with_default(0.75, []), tf.placeholder_with_default(0.25, [])
+    assert session.run(tf.one_hot([0, 2], 3, sure, rest)).tolist() == [[0.75, 0.25, 0.25], [0.25, 0.25, 0.75]]
+    assert session.run(tf.one_hot([0, 3], 2, on_value=sure)).tolist() == [[0.75, 0], [0, 0]]
+    first = tf.one_hot([[0], [1]], 2, sure, 0.5, axis=0)
+    assert first.shape == [2, 2, 1] and session.run(first).tolist() == [[[0.75], [0.5]], [[0.5], [0.75]]]
+    assert tf.gradients(tf.one_hot([0], 2, sure), sure) == [None]      # as in TensorFlow
+    for value in (sure, np.float32(0.5)):
+        with pytest.raises(TypeError, match="on_value is float32 but int32 is asked for"):
+            tf.one_hot([0], 2, value, dtype=tf.int32)
+
+
+# variables and what they are read as
+
+def test_what_a_variable_is_converted_to_stands_for_it_in_gradients(session):
+    v = tf.Variable([1.0, 2.0])
+    read = tf.convert_to_tensor(v)
+    of = [tf.gradients(v * v, read), tf.gradients(read * v, v), tf.gradients(v * v.value(), [read, v.value()]),
+          tf.gradients(v, read), tf.hessians(tf.reduce_sum(v * v * v), read)]
+    once = tf.while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, x * v), [0, read])[1]
+    session.run(v.initializer)
+    assert [[g.tolist() for g in each] for each in session.run(of)] == [
+        [[2, 4]], [[2, 4]], [[2, 4]] * 2, [[1, 1]], [[[6, 0], [0, 12]]]]
+    assert session.run(tf.gradients(once, read))[0].tolist() == [3, 12]
+    assert session.run(tf.convert_to_tensor(tf.gradients(tf.nn.embedding_lookup(v, [1]), read)[0])).tolist() == [0, 1]
+
+
+def test_read_value_stands_for_itself_alone(session):
+    v = tf.Variable([1.0, 2.0])
+    alone = v.read_value()
+    session.run(v.initializer)
+    assert tf.gradients(v * v, alone) == [None]
+    assert [g.tolist() for g in session.run(tf.gradients(v * alone, [alone, v]))] == [[1, 2], [2, 4]]
+
+
+def test_a_program_may_say_less_of_a_shape_than_is_known(session):
+    """So Tensor2Tensor lets what a loop keeps grow."""
+    kept = tf.zeros([2, 0, 3])
+    kept._shape = tf.TensorShape([2, None, 3])
+    grown = tf.while_loop(lambda i, k: i < 4, lambda i, k: (i + 1, tf.concat([k, tf.ones([2, 1, 3])], 1)), [0, kept])[1]
+    assert kept._shape == kept.get_shape() == [2, None, 3] and grown.shape == [2, None, 3]
+    assert session.run(grown).shape == (2, 4, 3)

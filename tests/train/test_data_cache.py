@@ -103,6 +103,23 @@ def test_rows_of_sparse_tensors_are_one_or_their_three_parts():
         assert dense_shape.tolist() == [2] and session.run(values).tolist() == [6]
 
 
+def test_a_function_of_three_gets_the_parts_of_a_sparse_element():
+    """As in TensorFlow 1.4, whose elements were these three; a function of one gets the tensor, as since."""
+    whole = wb.SparseTensor([[0, 1], [1, 0], [1, 2]], [5.0, 6.0, 7.0], [2, 3])
+    rows = Dataset.from_sparse_tensor_slices(whole)
+    parts = rows.map(lambda i, v, s: (wb.reduce_sum(i), v * 2.0, s[0]))
+    one = rows.map(lambda row, scale=3.0: row.values * scale)
+    def total(*row):
+        return wb.reduce_sum(row[0].values)
+    kept = rows.filter(lambda i, v, s: wb.reduce_sum(v) > 6.0).map(total)
+    with wb.Session() as session:
+        first = parts.make_one_shot_iterator().get_next()
+        found = [session.run(first) for _ in range(2)]
+        assert [(i, v.tolist(), s) for i, v, s in found] == [(1, [10], 3), (2, [12, 14], 3)]
+        assert session.run(one.make_one_shot_iterator().get_next()).tolist() == [15]
+        assert session.run(kept.make_one_shot_iterator().get_next()) == 13
+
+
 @pytest.mark.parametrize(("make", "text"), [
     (lambda n: Dataset.range(4).batch(n).map(lambda v: v).repeat(2), "batch_size is 0; use 1 or more"),
     (lambda n: Dataset.range(4).padded_batch(n, []), "batch_size is 0; use 1 or more"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.tf1 as tf1
 from workbench import errors
 from workbench.train.optimizers import slots
 from workbench.train.optimizers.optimizer import Optimizer
@@ -334,3 +335,22 @@ def test_steps_are_collected_but_those_of_branches():
     first, second = optimizer.minimize(w * 1.0), optimizer.minimize(w * 2.0, name="again")
     wb.cond(w > 0.0, lambda: wb.group(optimizer.minimize(w * 3.0)), lambda: wb.no_op())
     assert wb.get_collection("train_op") == [first, second]
+
+
+def test_the_optimizers_of_tf_train_are_direct_subclasses_of_optimizer():
+    """GPflow makes a class of its own of each and refuses others."""
+    found = [value for name, value in vars(tf1.train).items() if name.endswith("Optimizer") and name != "Optimizer"]
+    assert len(found) > 10 and {one.__base__ for one in found} == {tf1.train.Optimizer}
+
+
+def test_programs_find_the_state_of_adam_among_its_attributes():
+    """GPflow initializes what is found so, beside the slots."""
+    with wb.Graph().as_default(), wb.Session() as session:
+        v = wb.Variable([1.0, 2.0])
+        adam = wb.train.AdamOptimizer(0.1)
+        step = adam.minimize(wb.reduce_sum(v * v), var_list=[v])
+        slots_of = [adam.get_slot(v, name) for name in adam.get_slot_names()]
+        found = [value for value in vars(adam).values() if isinstance(value, wb.Variable)]
+        session.run([one.initializer for one in [v, *slots_of, *found]])
+        session.run(step)
+        assert {one.op.name for one in found} == {"beta1_power", "beta2_power"} and session.run(v).tolist() != [1, 2]

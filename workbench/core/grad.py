@@ -175,9 +175,12 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _source(x: Any) -> Tensor:
-    """The tensor to differentiate by; a variable stands for its handle, whose gradient sums over all its reads."""
+    """The tensor to differentiate by; a variable, and in some languages each of its reads, stands for its handle, whose
+    gradient sums over all of them."""
     handle = getattr(x, "handle", None)
-    return handle if isinstance(handle, Tensor) else convert(x)
+    found = handle if isinstance(handle, Tensor) else convert(x)
+    one = found.op.kind == "read_variable" and found.graph.language.reads_are_one
+    return found.op.inputs[0] if one else found
 
 
 def _seed(y: Tensor, seed: Any) -> Grad:

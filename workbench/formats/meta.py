@@ -17,6 +17,7 @@ from workbench.core.graph.subgraph import root_graph
 from workbench.formats.assets import ASSETS_KEY
 from workbench.formats.messages import message, parse_text, text_of
 from workbench.formats.reader import as_message, import_graph_def, saver_nodes
+from workbench.formats.registered import Form, forms
 from workbench.formats.scoped import UNBOUND, below, check_bound, cut
 from workbench.formats.values import attr, tensor_proto
 from workbench.formats.writer import Writer, graph_def
@@ -61,6 +62,15 @@ def meta_graph(graph: Graph, pieces: Sequence[Piece] = (), collections: Iterable
 
 def _add_collection(proto: Any, key: str, items: Sequence[Any], scope: str | None) -> None:
     kept = message("CollectionDef")()
+    if (told := forms.get(key, Form()).to_proto) is not None:
+        try:
+            made = [told(item, export_scope=scope) for item in items]
+        except Exception as error:      # the program's own function: the graph is written without what it cannot tell
+            _log.warning("export_meta_graph: collection %r is left out: %s", key, error)
+            return
+        kept.bytes_list.value.extend(one.SerializeToString() for one in made if one)
+        proto.collection_def[key].CopyFrom(kept)
+        return
     for item in items:
         if isinstance(item, Variable) and key not in _VARIABLES:
             kept.node_list.value.append(item.name)
@@ -220,8 +230,18 @@ def _collections(graph: Graph, proto: Any, scope: str, left_out: set[str]) -> di
             elif key == GraphKeys.QUEUE_RUNNERS:
                 graph.add_to_collection(key, _queue_runner(graph, value, scope))
             elif not key.endswith("_context") and key not in ("savers", UNBOUND, ASSETS_KEY):
-                graph.add_to_collection(key, value)
+                graph.add_to_collection(key, _object(key, value, scope))
     return variables
+
+
+def _object(key: str, value: Any, scope: str) -> Any:
+    """What stands in a collection for `value`: the object that its bytes tell of, where the program registered how."""
+    form = forms.get(key, Form())
+    if form.from_proto is None or not isinstance(value, bytes):
+        return value
+    told = form.proto_type()
+    told.ParseFromString(value)
+    return form.from_proto(told, import_scope=scope.rstrip("/"))
 
 
 def _variable(graph: Graph, data: Any, scope: str, known: dict[str, Variable]) -> Variable:

@@ -56,6 +56,7 @@ class Saver(native.Saver):
             write_version = saver_def.version or V1
             options.update({key: getattr(saver_def, key) for key in ("max_to_keep", "keep_checkpoint_every_n_hours")})
         super().__init__(var_list, *args, **options)
+        self._given = var_list
         self._sharded = bool(options.get("sharded", args[1] if len(args) > 1 else False))
         self._version, self._relative, self._formless = write_version or V2, save_relative_paths, False
         self._meta: tuple[tuple[int, ...], Any] | None = None      # how large the graph was, and its meta graph
@@ -65,9 +66,9 @@ class Saver(native.Saver):
         return self._max
 
     @property
-    def _var_list(self) -> list[Variable]:
-        """The variables, as programs of the time list them."""
-        return [piece.variable for piece in self._pieces]
+    def _var_list(self) -> Any:
+        """The variables, as the program gave them, or else all of them."""
+        return [piece.variable for piece in self._pieces] if self._given is None else self._given
 
     def recover_last_checkpoints(self, checkpoint_paths: Sequence[Any]) -> None:
         """Take over those of these checkpoints that are still there, with the times when they were written."""

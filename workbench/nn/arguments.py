@@ -25,6 +25,7 @@ HINTS = {
        for name in ("layout_optimizer", "disable_model_pruning", "memory_optimization", "dependency_optimization")},
     **{f"freeze_graph_with_def_protos({name})": "how the nodes of a saver are called does not matter: a checkpoint is read"
        for name in ("input_saver_def", "restore_op_name", "filename_tensor_name")},
+    **dict.fromkeys(("compiled", "separate_compiled_gradients"), "functions are compiled with the step that calls them"),
     "ConfigProto(device_filters)": "a step reaches those tasks alone on which it has operations",
     "GraphOptions(enable_recv_scheduling)": "when a value is received changes no value",
     "GraphOptions(infer_shapes)": "shapes are inferred wherever they can be",
@@ -39,6 +40,7 @@ HINTS = {
     "has_inf_or_nan(datum)": "the value of a tensor tells it, wherever it comes from",
     "load_and_remap_matrix_initializer(max_rows_in_memory)": "a matrix of a checkpoint is read at once, which changes no value",
     "log_progress": "how far measuring has come is not printed",
+    "_register_session_run(feed_function_for_partial_run)": "a step that is run in parts asks for the tensors it is given",
     "map_fn(infer_shape)": "shapes are inferred wherever they can be",
     "model(labels)": "clusters are found without labels",
     "moments(shift)": "differences from the mean itself are squared",

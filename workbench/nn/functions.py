@@ -38,13 +38,15 @@ class Defun:
     `grad_func(*inputs, *output gradients)`, or `python_grad_func(operation, *output gradients)`, whose operation is the call,
     gives the gradient of each input; without them it follows from the function's operations. `shape_func(operation)` gives the
     shapes of the results, which are added to what follows from the operations. `out_names` are what the results are called in
-    its definition; `noinline` is told to others who read the graph. What it reads from outside stays as it is:
-    `captured_inputs`. InvalidArgumentError for another number of arguments, DtypeError for other dtypes.
+    its definition; `noinline` is told to others who read the graph; nothing here is compiled apart (`compiled`). What it reads
+    from outside stays as it is: `captured_inputs`. InvalidArgumentError for another number of arguments, DtypeError for other
+    dtypes.
     """
 
     def __init__(self, *input_types: Any, func_name: str | None = None, grad_func: Any = None,
                  python_grad_func: Callable[..., Any] | None = None, out_names: Sequence[str] | None = None,
-                 shape_func: Any = None, noinline: bool = False) -> None:
+                 shape_func: Any = None, noinline: bool = False, compiled: bool | None = None,
+                 separate_compiled_gradients: bool | None = None) -> None:
         if grad_func is not None and python_grad_func is not None:
             raise errors.InvalidArgumentError("Defun: grad_func and python_grad_func are two ways to give one gradient "
                                               "(Gradient defined twice); give one")
@@ -120,10 +122,12 @@ class Function:
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """What the function returns for these arguments: the results of a call in the default graph, or the call."""
-        name = options.pop("name", None)
+        name, apart = options.pop("name", None), options.pop("noinline", self.noinline)
+        for hint in ("compiled", "separate_compiled_gradients"):      # which change no value
+            options.pop(hint, None)
         if options:
-            raise errors.InvalidArgumentError(f"{self._label}: a call takes name=, not {', '.join(options)} (Unknown keyword "
-                                              "arguments); leave them out")
+            raise errors.InvalidArgumentError(f"{self._label}: a call takes name= and noinline=, not {', '.join(options)} "
+                                              "(Unknown keyword arguments); leave them out")
         if len(args) != len(self.declared_input_types):
             raise errors.InvalidArgumentError(f"{self._label}: {len(args)} arguments were given but it takes "
                                               f"{len(self.declared_input_types)} (Expected number of arguments: "
@@ -133,7 +137,7 @@ class Function:
         body = self._body(graph, [t.shape for t in inputs])
         self.add_to_graph(graph)
         with graph.gradient_override_map({"call": self._own_gradient()} if self._own_gradient() else {}):
-            call = ops.call_function(self.name, body, inputs, graph.unique_name(name or self.name) + "/", self.noinline)
+            call = ops.call_function(self.name, body, inputs, graph.unique_name(name or self.name) + "/", bool(apart))
         if self._shapes is not None:
             for output, shape in zip(call.outputs, self._shapes(call)):
                 output.set_shape(shape)

@@ -186,48 +186,48 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
     `reuse` is True (variables must exist), False (must not), AUTO_REUSE, or None to inherit; the other arguments are defaults
     of get_variable below. A `custom_getter` calls the one of the outer scope as its getter.
     """
-    store = _Store.of(root_graph())
-    outer = store.scope
-    if isinstance(name_or_scope, VariableScope):
-        base, full = name_or_scope, name_or_scope.name
-        title: str | None = full.rpartition("/")[2] or None
-        inherited = base.reuse or (outer.reuse if reuse is None else reuse)
-    else:
-        base = outer
-        if name_or_scope is None and default_name is None:
-            raise errors.InvalidArgumentError("variable_scope: neither a name nor default_name is given; pass one")
-        title = str(default_name) if name_or_scope is None else name_or_scope
-        full = _opened(store, name_or_scope, title)
-        inherited = reuse or outer.reuse
-    scope = VariableScope(inherited, full, base.initializer if initializer is None else initializer,
-                          regularizer or base.regularizer,
-                          base.caching_device if caching_device is None else caching_device or None,
-                          partitioner or base.partitioner, _getter(custom_getter, base.custom_getter), "",
-                          dtype or base.dtype, use_resource, constraint or base.constraint)
+    store, wanted = _Store.of(root_graph()), name_or_scope
+    if wanted is None and default_name is None:
+        raise errors.InvalidArgumentError("variable_scope: neither a name nor default_name is given; pass one")
+    again = isinstance(wanted, VariableScope)
+    title = wanted.name.rpartition("/")[2] if isinstance(wanted, VariableScope) else wanted or str(default_name or "")
+    scope = entered(wanted if isinstance(wanted, VariableScope) else opened(wanted, title), reuse, initializer,
+                    regularizer, caching_device, partitioner, custom_getter, dtype, use_resource, constraint)
     with get_default_graph().name_scope(title) if title else contextlib.nullcontext("") as name_scope:
-        again = isinstance(name_or_scope, VariableScope)
-        scope.original_name_scope = base.original_name_scope if again else name_scope
+        scope.original_name_scope = scope.original_name_scope if again else name_scope
         with store.within(scope, again):
             yield scope
 
 
-def _opened(store: _Store, name: str | None, default_name: str) -> str:
+def entered(wanted: str | VariableScope, reuse: Any, initializer: Any, regularizer: Any, caching_device: Any, partitioner: Any,
+            custom_getter: Any, dtype: Any, use_resource: Any, constraint: Any) -> VariableScope:
+    """The scope of the full name `wanted`, or that scope again, with these defaults before its own or the outer one's."""
+    outer, again = get_variable_scope(), isinstance(wanted, VariableScope)
+    base = wanted if isinstance(wanted, VariableScope) else outer
+    inherited = base.reuse or (outer.reuse if reuse is None else reuse) if again else reuse or outer.reuse
+    return VariableScope(
+        inherited, base.name if again else str(wanted), base.initializer if initializer is None else initializer,
+        regularizer or base.regularizer, base.caching_device if caching_device is None else caching_device or None,
+        partitioner or base.partitioner, chained(custom_getter, base.custom_getter), base.original_name_scope if again else "",
+        dtype or base.dtype, use_resource, constraint or base.constraint)
+
+
+@contextlib.contextmanager
+def in_force(scope: VariableScope, again: bool) -> Iterator[VariableScope]:
+    """`scope` is the variable scope, entered `again` or for the first time; the names of operations stay as they are."""
+    with _Store.of(root_graph()).within(scope, again):
+        yield scope
+
+
+def opened(name: str | None, default_name: str) -> str:
     """The full name of the scope `name`, or of `default_name` made unique, which is taken from now on."""
+    store = _Store.of(root_graph())
     full = _join(store.scope.name, store.unique(default_name) if name is None else name)
     store.opened(full)
     return full
 
 
-def scope_for_later(name: str | None, default_name: str, custom_getter: Any = None) -> VariableScope:
-    """What variable_scope would enter here, for somebody who enters it later: no name scope is taken for it."""
-    store = _Store.of(root_graph())
-    scope = copy.copy(store.scope)
-    scope.name, scope.original_name_scope = _opened(store, name, default_name), default_name if name is None else name
-    scope.custom_getter = _getter(custom_getter, scope.custom_getter)
-    return scope
-
-
-def _getter(inner: Any, outer: Any) -> Any:
+def chained(inner: Any, outer: Any) -> Any:
     """`inner`, whose getter is `outer` where there is one."""
     if inner is None or outer is None:
         return inner or outer
@@ -291,7 +291,7 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
     if reuse and name in store.parted:
         return share_parts(store.parted[name], slices)
     scope, full = copy.copy(store.scope), name
-    scope.reuse = scope.reuse if reuse is None else reuse
+    scope.reuse = AUTO_REUSE if reuse is None else reuse      # a getter of the program that says nothing of it takes both
     wanted = as_dtype(dtype) if dtype is not None else None
     found = store.variables.get(full)
     if found is not None:

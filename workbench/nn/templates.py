@@ -7,7 +7,8 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.subgraph import root_graph
-from workbench.nn.scopes import VariableScope, scope_for_later, variable_scope
+from workbench.nn.pure_scopes import scope_for_later
+from workbench.nn.scopes import VariableScope, variable_scope
 from workbench.nn.variables import GraphKeys, Variable
 
 __all__ = ["Template", "make_template"]

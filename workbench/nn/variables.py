@@ -10,6 +10,7 @@ from workbench.core.graph.build import IndexedSlices, convert, install_operators
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.entered import default_session
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
+from workbench.core.graph.program import FREED
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn import blocks
@@ -169,7 +170,9 @@ class Variable:
         with get_default_graph().only_device(self._caching):
             return ops.identity(found, name="cached")
 
-    read_value = value
+    def read_value(self) -> Tensor:
+        """A new read that stands for itself alone when it is differentiated by."""
+        return ops.identity(self.value())
 
     def initialized_value(self) -> Tensor:
         """The value, or the initial value where a run comes before the initializer: for initial values of others."""
@@ -264,13 +267,14 @@ def assign(ref: Variable, value: Any, validate_shape: bool = True, use_locking: 
     """Replace the value of a variable, or of a slice such as v[1:3]; gives the new value of the whole variable. Raises
     DtypeError or ShapeError where `value` does not fit.
 
-    `validate_shape=False` lets a variable that was itself made so take another shape. One of a known shape keeps it here,
-    as plans are made for it: a value of that shape is assigned, and of any other ShapeError says so.
+    With `validate_shape=False` the variable takes the shape of the value, as do its readers in a step; what the graph was told
+    of its shape stays as it is. A branch or loop cannot follow a variable that was made with a known shape.
     """
     value = convert(value, ref.dtype)
-    if not validate_shape and not ref.shape.compatible(value.shape):
-        raise errors.ShapeError(f"assign: validate_shape=False but {ref.name} keeps its shape {ref.shape} and {value.name} is "
-                                f"{value.shape}; make the variable with validate_shape=False")
+    if not validate_shape and ref.shape.sizes is not None and not (value.shape.known and value.shape == ref.shape):
+        ref.graph.changing(ref.op)
+        ref.graph.held.setdefault(FREED, set()).add(ref.op)
+        return ref._use("assign_freely", value, name=name)
     return ref.assign(value, name=name)
 
 

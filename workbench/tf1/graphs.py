@@ -12,7 +12,7 @@ from workbench import errors
 from workbench.core.graph.build import constant_value as known_value
 from workbench.core.graph.build import convert
 from workbench.core.graph.device import merge
-from workbench.core.graph.dtype import as_dtype, to_array
+from workbench.core.graph.dtype import as_dtype, cast_array, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.run.session import Session
@@ -52,7 +52,7 @@ TRAIN = {"write_graph": graph_util.write_graph,
 def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False) -> Any:
     """TensorProto of Python or NumPy values; the last of too few values fills the rest of `shape`, unless `verify_shape`."""
     kind = None if dtype is None else as_dtype(dtype)
-    array = to_array(values, kind, "make_tensor_proto")
+    array = to_array(cast_array(values, kind), kind, "make_tensor_proto")
     wanted = array.shape if shape is None else tuple(int(d) for d in as_shape(shape).static)
     count = int(np.prod(wanted))
     if array.shape != wanted and verify_shape:

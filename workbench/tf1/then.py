@@ -82,6 +82,11 @@ def _interpolated(function: Any) -> Any:
     return called
 
 
+def _listing(function: Any) -> Any:
+    """A NumPy function that gives a list, where it gives a tuple now."""
+    return functools.wraps(function)(lambda *arguments, **options: list(function(*arguments, **options)))
+
+
 GENERAL = {int: np.signedinteger, float: np.floating, complex: np.complexfloating}
 
 
@@ -117,6 +122,7 @@ def names_then() -> None:
     np.random.random_integers = _random_integers      # type: ignore[assignment]
     np.vstack, np.hstack, np.stack = _joining(np.vstack), _joining(np.hstack), _joining(np.stack)
     np.percentile, np.nanpercentile = _interpolated(np.percentile), _interpolated(np.nanpercentile)
+    np.meshgrid = _listing(np.meshgrid)
     np.issubdtype = _issubdtype
     np.reshape = _reshape      # type: ignore[assignment]
     np.set_printoptions(legacy="1.13")      # as programs of then print what they find

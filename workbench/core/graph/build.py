@@ -11,7 +11,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.calling import arguments, below, call_signature, documentation, titled
 from workbench.core.graph.dimension import Length
-from workbench.core.graph.dtype import DType, as_dtype, to_array
+from workbench.core.graph.dtype import DType, as_dtype, cast_array, to_array
 from workbench.core.graph.fitting import fit_one, guarded
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, compositions, registry
@@ -27,6 +27,7 @@ __all__ = ["FLAT", "IndexedSlices", "check_fronts", "constant", "constant_shape"
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:
     """What `ops.constant` makes; it stands here because every conversion of an argument needs it."""
     wanted = None if dtype is None else as_dtype(dtype)
+    value = cast_array(value, wanted) if get_default_graph().language.arrays_are_cast else value
     array = to_array(value, wanted, "constant")
     if shape is not None:
         array = _arranged(array, tuple(int(d) for d in shape))
@@ -75,6 +76,7 @@ def convert(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__")
                                                 for v in _flat(value)):
+        wanted = wanted or next(convert(v).dtype for v in _flat(value) if isinstance(v, Tensor) or hasattr(v, "__tensor__"))
         return ops.stack([convert(v, wanted) for v in value])      # type: ignore[no-any-return]
     if isinstance(value, (Shape, Length)) and not isinstance(value, int):
         return _lengths(value, wanted)
@@ -218,11 +220,19 @@ def _convert_inputs(definition: OpDef, values: list[Any], attrs: dict[str, Any],
                 binding.setdefault(term.partition(":")[0], tensor.dtype)
     for position, (value, term) in enumerate(zip(values, terms)):
         if ready[position] is None:
-            title = above and below(above, input_names(definition, len(values))[position])
-            ready[position] = tensor = convert(value, _hint(term, binding, attrs, value), title or None)
+            called = input_names(definition, len(values))[position]
+            title = above and below(above, called)
+            wanted = as_dtype(np.int32) if _sizes(called, value) else _hint(term, binding, attrs, value)
+            ready[position] = tensor = convert(value, wanted, title or None)
             if term[0].isupper():
                 binding.setdefault(term.partition(":")[0], tensor.dtype)
     return ready      # type: ignore[return-value]
+
+
+def _sizes(name: str, value: Any) -> bool:
+    """Are these sizes in an array of floats, which some languages take for integers?"""
+    return name in ("shape", "dims", "multiples", "paddings") and isinstance(value, np.ndarray) and (
+        value.dtype.kind == "f" and get_default_graph().language.arrays_are_cast)
 
 
 def _hint(term: str, binding: dict[str, DType], attrs: dict[str, Any], value: Any) -> DType | None:
@@ -375,6 +385,8 @@ def install_operators(cls: Any) -> None:
 
 
 install_operators(Tensor)
+Tensor.OVERLOADABLE_OPERATORS = frozenset(f"__{name}__" for name in (      # type: ignore[attr-defined]      # for libraries
+    *OPERATORS, *(f"r{name}" for name in OPERATORS), *COMPARISONS, *UNARY, "getitem"))
 
 
 def canonical(value: Any) -> Any:

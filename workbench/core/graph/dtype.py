@@ -12,9 +12,9 @@ from workbench import errors
 from workbench.core.graph.language import spoken
 
 __all__ = [
-    "DType", "as_dtype", "bare", "bfloat16", "bool_", "complex64", "complex128", "dtype_of", "feed_array", "float16",
-    "float32", "float64", "int8", "int16", "int32", "int64", "qint8", "qint16", "qint32", "quint8", "quint16", "resource",
-    "string", "to_array", "uint8", "uint16", "uint32", "uint64", "variant",
+    "DType", "as_dtype", "bare", "bfloat16", "bool_", "cast_array", "complex64", "complex128", "dtype_of", "feed_array",
+    "float16", "float32", "float64", "int8", "int16", "int32", "int64", "qint8", "qint16", "qint32", "quint8", "quint16",
+    "resource", "string", "to_array", "uint8", "uint16", "uint32", "uint64", "variant",
 ]
 
 
@@ -278,6 +278,21 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
     if array.dtype == dtype.numpy:
         return array
     return _checked_cast(value, array, dtype, where)
+
+
+def cast_array(value: Any, dtype: DType | None) -> Any:
+    """`value`, cast to `dtype` as `astype` does where it is a NumPy array of numbers; truth values of Python as 0 and 1."""
+    if dtype is None or dtype.kind not in ("float", "int", "bool", "complex"):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.astype(dtype.numpy) if value.dtype.kind in "fiubc" else value
+    true = dtype.kind != "bool" and isinstance(value, (bool, list, tuple)) and _all_truth(value)
+    return np.asarray(value).astype(dtype.numpy) if true else value
+
+
+def _all_truth(value: Any) -> bool:
+    """Is it a truth value, or nested lists of them?"""
+    return all(map(_all_truth, value)) if isinstance(value, (list, tuple)) and value else isinstance(value, bool)
 
 
 def feed_array(value: Any, dtype: DType, where: str) -> np.ndarray[Any, Any]:

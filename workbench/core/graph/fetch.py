@@ -43,6 +43,13 @@ def fetch_key(fetches: Any) -> Any:
 Wrap = Callable[[Tensor, Any], Any]
 
 
+class _How(NamedTuple):
+    """`handle(tensor, name)` is given for fetched handles; `told` is what objects of the program, by number, say of it."""
+
+    handle: Wrap
+    told: dict[int, Any]
+
+
 def flatten(graph: Graph, fetches: Any, handle: Wrap = lambda tensor, value: value) -> FetchPlan:
     """Read a fetch argument: tensors give values, operations give None, structures keep their form.
 
@@ -51,11 +58,12 @@ def flatten(graph: Graph, fetches: Any, handle: Wrap = lambda tensor, value: val
     `tensors` and `operations` are in the order of their names, each once: equal for all ways to ask for the same.
     """
     found: dict[Tensor | Operation, int] = {}
-    _flatten(graph, fetches, found, handle)
+    how = _How(handle, {})
+    _flatten(graph, fetches, found, how)
     tensors = sorted((t for t in found if isinstance(t, Tensor)), key=lambda t: (t.op.name, t.index))
     places: dict[Tensor | Operation, int] = {t: i for i, t in enumerate(tensors)}
     operations = sorted((op for op in found if isinstance(op, Operation)), key=lambda op: op.name)
-    return FetchPlan(tensors, operations, _flatten(graph, fetches, places, handle))
+    return FetchPlan(tensors, operations, _flatten(graph, fetches, places, how))
 
 
 def _dictionary(item: dict[Any, Any], found: dict[Any, Any]) -> dict[Any, Any]:
@@ -81,18 +89,22 @@ def _plain(value: Any) -> Any:
     return value[()] if type(value) is np.ndarray and not value.ndim else value
 
 
-def _flatten(graph: Graph, item: Any, places: dict[Tensor | Operation, int], handle: Wrap) -> Callable[[Any], Any]:
+def _flatten(graph: Graph, item: Any, places: dict[Tensor | Operation, int], how: _How) -> Callable[[Any], Any]:
     """The function that makes the value of `item` from those of all tensors; `places` says where each is, and takes new
     ones in."""
     if hasattr(item, "__graph_parts__"):      # several tensors that make one value, such as a sparse tensor
         tensors_of, make = item.__graph_parts__()
-        pieces = [_flatten(graph, p, places, handle) for p in tensors_of]
+        pieces = [_flatten(graph, p, places, how) for p in tensors_of]
         return lambda values: make(*[b(values) for b in pieces])
+    if hasattr(type(item), "__fetches__"):      # an object of the program, which says what is fetched for it
+        wanted, made = how.told[id(item)] = how.told.get(id(item)) or item.__fetches__()
+        given = [_flatten(graph, one, places, how) for one in wanted]
+        return lambda values: made([b(values) for b in given])
     if isinstance(item, dict):
-        keyed = {k: _flatten(graph, v, places, handle) for k, v in item.items()}
+        keyed = {k: _flatten(graph, v, places, how) for k, v in item.items()}
         return lambda values: _dictionary(item, {k: b(values) for k, b in keyed.items()})
     if isinstance(item, (list, tuple)):
-        members = [_flatten(graph, v, places, handle) for v in item]
+        members = [_flatten(graph, v, places, how) for v in item]
         if hasattr(item, "_fields"):
             return lambda values: type(item)(*[b(values) for b in members])
         kind = tuple if isinstance(item, tuple) else list
@@ -107,7 +119,7 @@ def _flatten(graph: Graph, item: Any, places: dict[Tensor | Operation, int], han
     if isinstance(element, Operation):
         return lambda values: None
     if element.op.kind == "get_session_handle":
-        return lambda values: handle(element, _plain(values[position]))
+        return lambda values: how.handle(element, _plain(values[position]))
     if element.shape.rank in (0, None):
         return lambda values: _plain(values[position])
     return lambda values: values[position]

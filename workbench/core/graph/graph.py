@@ -61,6 +61,17 @@ class Tensor(Arithmetic):
             self.graph.changing(self.op)
             self.shape = merged
 
+    @property
+    def _shape(self) -> Shape:
+        """The static shape; a program that sets it by this name says another, less known perhaps, for what is built after."""
+        return self.shape
+
+    @_shape.setter
+    def _shape(self, shape: Any) -> None:
+        self.graph.changing(self.op)
+        self.graph.said_less.add(self.op)
+        self.shape = as_shape(shape)
+
     def consumers(self) -> list[Operation]:
         """The operations that take this tensor as an input."""
         return self.graph.readers(self)
@@ -147,6 +158,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
         Scoped.__init__(self)
         Permissions.__init__(self)
         self.seed: int | None = None
+        self.said_less: set[Operation] = set()      # of whose results a program said less than follows from their inputs
         self.held: dict[Any, Any] = {}    # what lives as long as the graph: functions that its operations call, by key
 
     # lookup
@@ -172,6 +184,14 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             raise errors.DtypeError(f"{where}: {found.name!r} is {kind}, which is not allowed here; pass the other kind")
         return found
 
+    def within(self, graph: Graph) -> bool:
+        """Is this `graph`, or a body in it?"""
+        return graph is self
+
+    def _own(self, graph: Graph) -> bool:
+        """Do elements of `graph` count as this one's?"""
+        return graph is self
+
     def _element(self, element: Any, where: str) -> Tensor | Operation:
         if isinstance(element, (str, bytes)):
             name = element if isinstance(element, str) else element.decode()
@@ -180,7 +200,11 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
         if not isinstance(element, (Tensor, Operation)):
             raise errors.DtypeError(f"{where}: {element!r} is a {type(element).__name__}, not a tensor or operation; pass one, "
                                     "or a name")
-        if element.graph is not self:
+        if not self._own(element.graph):
+            if element.graph.within(self):
+                raise errors.InvalidArgumentError(f"{where}: {element.name} stands in a branch or loop (Operation "
+                                                  f"{element.name!r} has been marked as not fetchable.); return it from there, "
+                                                  "and ask for that")
             raise errors.InvalidArgumentError(f"{where}: {element.name} belongs to another graph; build it in this "
                                               "session's graph (with graph.as_default()) or use that graph's session")
         return element

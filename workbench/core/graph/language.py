@@ -20,6 +20,9 @@ class Language:
     operations, variables, shapes and element types: (thing, is it asked by repr?) -> text. Where `variables_are_true`, a
     variable is true in a Python condition, as any object; else it raises, as a tensor does. `saver` gives the class of what
     saves such a graph where the program gives no saver (None: train.Saver), and knows the checkpoints of a folder.
+    Where `arrays_are_cast`, a NumPy array becomes a constant of the element type that is asked for as `astype` does, and so do
+    Python's truth values; else no information of kind may be lost. Where `reads_are_one`, a tensor that a variable was read as
+    stands for all its reads when it is differentiated by, as if they were one tensor.
     Where `sessions_end_once`, a monitored session finalizes the graph until it is closed, and must not be closed or used after.
     """
 
@@ -36,6 +39,8 @@ class Language:
     variables_are_true: bool = False
     saver: Callable[[], Any] | None = None
     sessions_end_once: bool = False
+    arrays_are_cast: bool = False
+    reads_are_one: bool = False
 
     def title(self, kind: str) -> str:
         """What an operation of this kind is called where the program gives no name."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench import errors
 
-__all__ = ["caller", "explain", "explained_operation"]
+__all__ = ["asked_by_ours", "caller", "explain", "explained_operation"]
 
 _PACKAGE = os.path.dirname(errors.__file__) + os.sep
 
@@ -18,6 +18,11 @@ def caller() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def asked_by_ours() -> bool:
+    """Does code of this package ask the one who asks this? Of some things ours and a program's mean different ones."""
+    return sys._getframe(2).f_code.co_filename.startswith(_PACKAGE)
 
 
 def explain(op: Any, message: str, inputs: Any = None) -> str:

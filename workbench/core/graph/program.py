@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from workbench import errors
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import Subgraph
 
-__all__ = ["Program", "has_effect", "is_back_edge", "needed", "state_name", "state_names", "topological",
-           "written"]
+__all__ = ["FREED", "Program", "has_effect", "is_back_edge", "needed", "state_name", "state_names", "told",
+           "topological", "written"]
 
 _READERS = frozenset({"read_variable", "resource_gather", "is_variable_initialized"})
 _WITH_BODIES = frozenset({"call", "if", "while"})
+FREED = "variables whose shape may change"      # what a graph holds under this: a set of the operations that make them
 _MAY_REFUSE = ("check_numerics",)      # raises on purpose, so that what comes after it does not happen
 
 
@@ -52,6 +54,11 @@ def state_names(op: Operation) -> list[str]:
 def state_name(made: Operation) -> str:
     """What tells the state apart whose handle `made` gives."""
     return f"{made.attrs.get('container', '')}/{made.attrs.get('shared_name') or made.name}"
+
+
+def told(made: Operation | None) -> Shape:
+    """The shape that a variable keeps, as far as it is known: nothing of one that may take another."""
+    return Shape(None) if made is None or made.attrs.get("freed") else as_shape(made.attrs["shape"])
 
 
 def written(program: Program) -> frozenset[str]:

@@ -7,6 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.dimension import Length, dimension
 from workbench.core.graph.language import spoken
+from workbench.core.graph.origin import asked_by_ours
 
 __all__ = ["Shape", "as_shape", "broadcast", "place"]
 
@@ -184,7 +185,10 @@ class Shape:
     def __str__(self) -> str:
         return spoken().shape(self, False)
 
-    def __format__(self, _spec: str) -> str:      # in messages, whatever the language
+    def __format__(self, spec: str) -> str:
+        """In messages of ours one text whatever the language; in a program's own what it prints."""
+        if not asked_by_ours():
+            return format(str(self), spec)
         if self.sizes is None:
             return "[unknown]"
         return "[" + ",".join("?" if d is None else str(d) for d in self.sizes) + "]"
@@ -196,6 +200,9 @@ def _dim(value: Any) -> Dim:
     if value is None:
         return None
     dim = int(value)
+    if dim != value and isinstance(value, float):
+        raise errors.ShapeError(f"shape: a dimension of {value} is no number of elements (Ambiguous dimension: {value}); use a "
+                                "whole number")
     if dim == -1:
         return None
     if dim < 0:

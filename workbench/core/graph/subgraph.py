@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from workbench import errors
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.origin import asked_by_ours
 from workbench.core.graph.scopes import Scope
 from workbench.core.graph.shape import Shape
 
@@ -33,6 +35,40 @@ class Subgraph(Graph):
         self._scopes.overrides, self._scopes.container = outer._scopes.overrides, outer._scopes.container
         self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
         self._numbered, self._count = self.captures, 0
+
+    def __getattr__(self, name: str) -> Any:
+        """What the program's own graphs have besides ours: a method is this body's, anything else that of the graph around."""
+        if name.startswith("__") or "outer" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        root = root_graph(self)
+        method: Any = getattr(type(root), name, None)
+        return method.__get__(self) if hasattr(method, "__get__") else getattr(root, name)
+
+    def __eq__(self, other: object) -> bool:
+        """A program of TensorFlow has one graph, of which its bodies are parts: libraries compare where they are with where
+        they were. Code of ours tells bodies apart."""
+        if asked_by_ours():
+            return self is other
+        return isinstance(other, Graph) and root_graph(self) is root_graph(other)
+
+    def __hash__(self) -> int:
+        return hash(root_graph(self))
+
+    def operation(self, name: str) -> Operation:
+        """The operation of that name, here or in the graphs around; NotFoundError where none has it."""
+        return super().operation(name) if self.has(name) else self.outer.operation(name)
+
+    get_operation_by_name = operation
+
+    def get_tensor_by_name(self, name: str) -> Any:
+        """The tensor of that name, or what the graphs around have for it."""
+        return self.tensor(name) if self.has(name.partition(":")[0]) else self.outer.get_tensor_by_name(name)
+
+    def within(self, graph: Graph) -> bool:
+        return any(graph is each for each in around(self))
+
+    def _own(self, graph: Graph) -> bool:
+        return any(graph is each for each in around(self))
 
     @property
     def building_function(self) -> bool:
@@ -92,7 +128,7 @@ class Subgraph(Graph):
         return self._arguments.get(tensor)
 
     def _check_outside(self, tensor: Tensor) -> None:
-        if any(graph is tensor.graph for graph in around(self)):
+        if self._own(tensor.graph):
             return
         raise errors.InvalidArgumentError(f"{self.name}: {tensor.name} lives in another body or graph; a value leaves "
                                           "a branch or loop only as its result: return it there")

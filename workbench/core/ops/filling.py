@@ -42,7 +42,8 @@ def _(node, dy):
 def _uniform(shape, value, dtype, name):
     """A constant where the shape is small and known, else a fill."""
     dtype = as_dtype(dtype)
-    if isinstance(shape, Shape) or not (hasattr(shape, "op") or isinstance(shape, (list, tuple))):
+    counted = isinstance(shape, (list, tuple)) and not any(isinstance(d, float) for d in shape)      # 1e4 is a length too
+    if isinstance(shape, Shape) or not (hasattr(shape, "op") or counted):
         shape = list(as_shape(shape).static)
     dims = convert(shape if hasattr(shape, "op") or len(shape) else np.zeros(0, np.int32))
     known = constant_shape(dims)

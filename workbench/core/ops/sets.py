@@ -8,6 +8,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.arrays import add_rows, reduced
 from workbench.core.graph.build import constant_shape, constant_value, convert, front, ops, returns_list
+from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
@@ -41,11 +42,13 @@ def one_hot(indices, *, depth, on_value=1, off_value=0, axis=-1, dtype="float32"
     return out
 
 
-@one_hot.at_run_time("depth")
+@one_hot.at_run_time("depth", "on_value", "off_value")
 def _(indices, depth, on_value, off_value, axis, dtype, name):
-    indices = convert(indices)
+    indices, dtype = convert(indices), as_dtype(dtype)
     codes = ops.equal(ops.expand_dims(indices, -1), ops.cast(ops.range(ops.cast(depth, "int32")), indices.dtype))
-    codes = ops.select(codes, *(ops.cast(convert(v), dtype) for v in (on_value, off_value)))
+    values = [ops.stop_gradient(convert(v, None if hasattr(v, "op") or hasattr(v, "__tensor__") else dtype))
+              for v in (on_value, off_value)]
+    codes = ops.select(codes, *[ops.cast(v, dtype) for v in values])
     if axis in (-1, None, indices.shape.rank):
         return ops.identity(codes, name=name)
     if indices.shape.rank is None:
@@ -66,6 +69,10 @@ def _(one_hot, indices, depth, on_value=None, off_value=None, axis=-1, dtype=Non
     if dtype is None:
         given = next((v for v in (on_value, off_value) if v is not None), 1.0)
         dtype = given.dtype if hasattr(given, "dtype") else convert(given).dtype
+    for title, value in (("on_value", on_value), ("off_value", off_value)):
+        if hasattr(value, "dtype") and as_dtype(value.dtype) is not as_dtype(dtype):
+            raise errors.DtypeError(f"one_hot: {title} is {as_dtype(value.dtype).name} but {as_dtype(dtype).name} is asked for "
+                                    f"(dtype of {title} does not match dtype parameter); cast it")
     return one_hot(indices, depth, 1 if on_value is None else on_value, 0 if off_value is None else off_value,
                    -1 if axis is None else axis, dtype, name=name)
 

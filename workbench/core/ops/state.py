@@ -11,6 +11,7 @@ from workbench.core.graph.arrays import add_rows, check_rows
 from workbench.core.graph.build import IndexedSlices, constant, ops
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.opdef import op
+from workbench.core.graph.program import told
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.state.container import Context
@@ -40,8 +41,7 @@ def _variable_of(handle: Tensor) -> Operation | None:
 
 
 def _held(handle: Tensor) -> Shape:
-    made = _variable_of(handle)
-    return Shape(None) if made is None else as_shape(made.attrs["shape"])
+    return told(_variable_of(handle))
 
 
 def _check_dtype(where: str, handle: Tensor, value: Tensor) -> None:
@@ -82,8 +82,10 @@ def _scalar(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
 
 
 @op("-> []", types="-> resource", context=True, stateful=True, differentiable=False)
-def variable(context: Context, *, dtype: Any, shape: Any, shared_name: str = "", container: str = "") -> VariableState:
-    """The handle of a variable: `shape` (may be partly unknown) elements of `dtype`; empty until assigned.
+def variable(context: Context, *, dtype: Any, shape: Any, shared_name: str = "", container: str = "",
+             freed: bool = False) -> VariableState:
+    """The handle of a variable: `shape` (may be partly unknown) elements of `dtype`; empty until assigned. One that is `freed`
+    may have another shape by now, as assign_freely gives it.
 
     Handles of one `shared_name` (default: the operation's name) and `container` are the same variable.
     """
@@ -117,6 +119,17 @@ def is_variable_initialized(handle: VariableState) -> Array:
 def assign(handle: VariableState, value: Array) -> Array:
     """Replace the value; gives the new value."""
     return handle.assign(np.asarray(value))
+
+
+def _freely(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    _check_dtype("assign_freely", *inputs)
+    return [inputs[1].shape]
+
+
+@op("handle[] value? -> ?", types="resource T -> T", shape=_freely, stateful=True, differentiable=False)
+def assign_freely(handle: VariableState, value: Array) -> Array:
+    """Replace the value by one of any shape, which is the variable's from then on; gives the new value."""
+    return handle.assign(np.asarray(value), any_shape=True)
 
 
 @_kernel_of("assign_add")

@@ -11,6 +11,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.arrays import add_rows, check_rows, multiplied
 from workbench.core.graph.opdef import op
+from workbench.core.graph.program import told
 from workbench.core.graph.shape import Shape
 from workbench.core.state.together import update_together
 from workbench.core.state.variables import VariableState, at_once, updates
@@ -28,13 +29,13 @@ def _dense(states: int, grad: int) -> Callable[..., list[Shape]]:
                 if made.attrs["dtype"] is not inputs[grad].dtype:
                     raise errors.DtypeError(f"update: variable {made.name!r} is {made.attrs['dtype'].name} but the "
                                             f"gradient {inputs[grad].name} is {inputs[grad].dtype.name}; cast it")
-                shape = Shape(made.attrs["shape"]).merge(shape, f"update: {made.name!r} and {inputs[grad].name}")
+                shape = told(made).merge(shape, f"update: {made.name!r} and {inputs[grad].name}")
         return [shape]
     return rule
 
 
 def _sparse(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
-    return [Shape(inputs[0].op.attrs["shape"]) if inputs[0].op.kind == "variable" else Shape(None)]
+    return [told(inputs[0].op if inputs[0].op.kind == "variable" else None)]
 
 
 def _kernel(function: Callable[..., None]) -> Callable[..., None]:
@@ -105,7 +106,7 @@ def apply_gradient_descent(handle: VariableState, lr: Array, grad: Array) -> Arr
 
 
 def _product(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
-    return [Shape(inputs[0].op.attrs["shape"]) if inputs[0].op.kind == "variable" else Shape(None)]
+    return [told(inputs[0].op if inputs[0].op.kind == "variable" else None)]
 
 
 @op("handle[] lr[] a? b? -> ?", types="resource T:float T T -> T", shape=_product, stateful=True,

@@ -21,7 +21,8 @@ def read_feeds(graph: Graph, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Tensor
                                           "tensors to values")
     tensors, given = [], []
     for key, value in feed_dict.items():
-        if type(key) is not Tensor and (isinstance(key, tuple) or hasattr(key, "__graph_parts__")):
+        if type(key) is not Tensor and (isinstance(key, tuple) or hasattr(key, "__graph_parts__") or (
+                hasattr(type(key), "__feeds__"))):
             return read_feeds(graph, _in_parts(feed_dict))
         for tensor in [key] if type(key) is Tensor else key.__reads__() if hasattr(key, "__reads__") else _named(graph, key):
             tensors.append(tensor)
@@ -77,9 +78,12 @@ def _array(tensor: Tensor, value: Any) -> Any:
 
 
 def _in_parts(feed_dict: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Feeds of sparse tensors, and of tuples as states are, as feeds of the tensors they consist of."""
+    """Feeds of sparse tensors, of tuples as states are, and of objects of the program as feeds of the tensors behind them."""
     found: dict[Any, Any] = {}
     for key, value in feed_dict.items():
+        if hasattr(type(key), "__feeds__"):
+            found.update(_in_parts(dict(key.__feeds__(value))))
+            continue
         sparse = hasattr(key, "__graph_parts__")
         if not sparse and not isinstance(key, tuple):
             found[key] = value

@@ -35,6 +35,7 @@ class VariableState:
     snapshot is one reference. Two locks: `lock` is the writers', one at a time; `_pointer` is held for a moment to
     take or swap the buffer, and as long as one is overwritten in place. A reader that had to wait for that makes the
     next whole update write the spare, while others go on with the old value. `version` grows with every update.
+    A variable without elements needs no first value.
     """
 
     def __init__(self, name: str, dtype: DType, shape: Shape, device: Device | None = None) -> None:
@@ -44,7 +45,8 @@ class VariableState:
         self.changes = Changes()
         self.lock = threading.RLock()
         self._pointer = threading.RLock()
-        self._buffer: Array | None = None
+        self._buffer: Array | None = self.device.empty(shape.static, dtype.numpy, f"variable {name!r}") if (
+            shape.known and shape.num_elements() == 0) else None
         self._spare: Array | None = None
         self._overwritten = self._awaited = False
         self._packed: dict[Any, tuple[int, Array]] = {}      # layout -> (version, the value in it)
@@ -93,9 +95,11 @@ class VariableState:
             found = self._packed[layout] = version, pack(value)
         return found[1]
 
-    def assign(self, value: Array, copied: bool = True) -> Array:
+    def assign(self, value: Array, copied: bool = True, any_shape: bool = False) -> Array:
         """Replace the value by a copy of `value`, or by itself where the caller leaves it and its memory to the variable;
-        returns the new value."""
+        returns the new value. One of `any_shape` gives the variable its shape from then on."""
+        if any_shape:
+            self.shape = Shape(value.shape)
         self._check(value)
         with self.lock, self._pointer:
             self.changes.note(self.version + 1, None)

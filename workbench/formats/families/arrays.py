@@ -132,6 +132,9 @@ def _whole(tensor: Any) -> Any:
 @exports("expand_dims")
 def _(writer: Any, op: Operation) -> None:
     axes = np.atleast_1d(op.attrs["axis"])
+    if not axes.size:
+        writer.node(op, "Identity", [writer.ref(op.inputs[0])], {"T": attr("type", op.inputs[0].dtype)})
+        return
     kind = {"T": attr("type", op.inputs[0].dtype), "Tdim": attr("type", INT32)}
     rank = op.outputs[0].shape.rank
     if len(axes) > 1:      # one after the other: from the front those counted from there, from the end the others

@@ -142,6 +142,12 @@ for _line in _UPDATES.strip().splitlines():
     exporters[_ours] = _update(exporters[_ours])
 
 
+@exports("assign_freely")
+def _(writer: Any, op: Operation) -> None:
+    writer.node(op, "AssignVariableOp", [writer.ref(t) for t in op.inputs], {"dtype": attr("type", op.inputs[1].dtype)})
+    _new_value(writer, op)
+
+
 @exports("sparse_apply_gradient_descent")
 def _(writer: Any, op: Operation) -> None:
     handle, rate, grad, indices = op.inputs

@@ -8,7 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.core.graph.shape import Shape
+from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.checks import assert_positive
 from workbench.nn.framework import control_dependencies, name_scope
 from workbench.nn.probability.checked import after
@@ -39,6 +39,9 @@ class Distribution:
     class nor a formula here gives raises NotImplementedError. With `validate_args` parameters are checked in every step, and
     events whose probability is asked for by what `_possible` asserts of them (of those of `cdf` unless not `_cdf_checks`);
     without `allow_nan_stats` an undefined mean, variance or mode is an InvalidArgumentError when run, not NaN.
+
+    Classes of programs give TensorFlow's methods in place of `_draw` and the shapes: `_sample_n(n, seed)` (samples [n,
+    *batch_shape, *event_shape]), `_batch_shape()`, `_event_shape()`, `_batch_shape_tensor()` and `_event_shape_tensor()`.
     """
 
     def __init__(self, dtype: Any, reparameterization_type: ReparameterizationType, validate_args: bool, allow_nan_stats: bool,
@@ -102,23 +105,33 @@ class Distribution:
         """Any tensor of the shape of the batch."""
         raise NotImplementedError("batch_shape is not implemented")
 
+    _batch_shape: Callable[[], Any] | None = None
+    _event_shape: Callable[[], Any] | None = None
+    _batch_shape_tensor: Callable[[], Any] | None = None
+    _event_shape_tensor: Callable[[], Any] | None = None
+
     @property
     def batch_shape(self) -> Shape:
         """The static shape of the batch."""
-        return self._batch().shape
+        return self._batch().shape if self._batch_shape is None else as_shape(self._batch_shape())
 
     def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Tensor:
         """The shape of the batch: int32 [rank]."""
-        return ops.shape(self._batch(), name=name)
+        if self._batch_shape_tensor is not None:
+            return ops.identity(convert(self._batch_shape_tensor(), "int32"), name=name)
+        known = None if self._batch_shape is None else self.batch_shape
+        return ops.shape(self._batch(), name=name) if known is None else ops.constant(list(known.static), "int32", name=name)
 
     @property
     def event_shape(self) -> Shape:
         """The static shape of one event."""
-        return Shape(())
+        return Shape(()) if self._event_shape is None else as_shape(self._event_shape())
 
     def event_shape_tensor(self, name: str = "event_shape_tensor") -> Tensor:
         """The shape of one event: int32 [rank]."""
-        return ops.constant([], "int32", name=name)
+        if self._event_shape_tensor is not None:
+            return ops.identity(convert(self._event_shape_tensor(), "int32"), name=name)
+        return ops.constant(list(self.event_shape.static), "int32", name=name)
 
     def is_scalar_event(self, name: str = "is_scalar_event") -> Tensor:
         """Whether an event is one number: a bool scalar."""
@@ -130,7 +143,15 @@ class Distribution:
 
     # samples
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
-        raise NotImplementedError("sample_n is not implemented")
+        if type(self)._sample_n is Distribution._sample_n:
+            raise NotImplementedError("sample_n is not implemented")
+        outer = shape[:ops.size(shape) - ops.size(self.batch_shape_tensor())]
+        found = convert(self._sample_n(ops.reduce_prod(outer), seed))
+        return ops.reshape(found, ops.concat([outer, ops.shape(found)[1:]], axis=0))
+
+    def _sample_n(self, n: Any, seed: int | None = None) -> Any:
+        """Samples [n, *batch_shape, *event_shape]: distributions of programs give it, and ask others for it."""
+        return self._draw(ops.concat([ops.reshape(convert(n, "int32"), [1]), self.batch_shape_tensor()], axis=0), seed)
 
     def sample(self, sample_shape: Any = (), seed: int | None = None, name: str = "sample", **condition_kwargs: Any) -> Tensor:
         """Random events: [*sample_shape, *batch_shape, *event_shape]."""
@@ -152,7 +173,7 @@ class Distribution:
                     return change(method(*args, **(conditions or {})))
         raise NotImplementedError(f"{what} is not implemented")
 
-    def _value(self, value: Any) -> Tensor:
+    def _event_of(self, value: Any) -> Tensor:
         return convert(value, None if isinstance(value, Tensor) or self.dtype.is_integer else self.dtype)
 
     _cdf_checks = True      # does cdf take only events that can come?
@@ -163,7 +184,7 @@ class Distribution:
 
     def _asked(self, value: Any, checks: bool = True) -> Tensor:
         """The event `value` as a tensor, after what is asserted of it where that is wanted."""
-        x = self._value(value)
+        x = self._event_of(value)
         return after(self._possible(x), x) if self.validate_args and checks else x
 
     def log_prob(self, value: Any, name: str = "log_prob", **condition_kwargs: Any) -> Tensor:
@@ -196,7 +217,7 @@ class Distribution:
 
     def quantile(self, value: Any, name: str = "quantile") -> Tensor:
         """The number up to which the probability is `value`."""
-        return self._ask("quantile", name, self._value(value))
+        return self._ask("quantile", name, self._event_of(value))
 
     # statistics
     def entropy(self, name: str = "entropy") -> Tensor:

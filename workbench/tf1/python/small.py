@@ -9,11 +9,13 @@ import numpy as np
 
 import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
+from workbench.formats.registered import forms as _forms
+from workbench.formats.registered import register_proto_function as _register_proto
 from workbench.nn import nest
 from workbench.nn.weights import checked_weights as _checked
 
-__all__ = ["ARRAYS", "FLOW", "GRAPHS", "INITIAL", "ITERATORS", "METRICS", "RECURRENT", "RESOURCES", "STATE", "WEIGHTS",
-           "with_dependencies"]
+__all__ = ["ARRAYS", "FILES", "FLOW", "GRAPHS", "INITIAL", "ITERATORS", "METRICS", "RECURRENT", "RESOURCES", "SESSIONS",
+           "STATE", "WEIGHTS", "with_dependencies"]
 
 
 # graphs
@@ -65,12 +67,65 @@ def _shapes_are_set(op: Any) -> None:
     """The shapes of an operation's outputs, known since it was made."""
 
 
-GRAPHS = {"RegisterShape": _register_shape, "set_shapes_for_outputs": _shapes_are_set,
+def _form_of(part: int) -> Callable[[str], Any]:
+    """A function of a collection's name that gives one part of how its objects are written, None where none is registered."""
+    return lambda collection_name: _forms[collection_name][part] if collection_name in _forms else None
+
+
+GRAPHS = {"register_proto_function": _register_proto, "get_collection_proto_type": _form_of(0),
+          "get_to_proto_function": _form_of(1), "get_from_proto_function": _form_of(2),
+          "RegisterShape": _register_shape, "set_shapes_for_outputs": _shapes_are_set,
           "internal_convert_to_tensor": _converted, "convert_n_to_tensor": _all_converted,
           "internal_convert_n_to_tensor": _all_converted, "convert_n_to_tensor_or_indexed_slices": _all_converted_or_slices,
           "convert_to_tensor_or_indexed_slices": tf.convert_to_tensor_or_indexed_slices,
           "strip_name_scope": _without_scope, "prepend_name_scope": _within_scope}
 """Name in `framework.ops` -> function."""
+
+
+# files
+
+def _restored(prefix: Any, tensor_names: Sequence[str], shape_and_slices: Sequence[str], dtypes: Sequence[Any],
+              name: str | None = None) -> list[Any]:
+    """The tensors of these names in the checkpoint at `prefix`, or the block of each that a text such as "5 3 0,3:0,3" says."""
+    def read(path: bytes) -> list[Any]:
+        reader = tf.train.NewCheckpointReader(path.decode())
+        return [reader.get_tensor(one)[_block(spec)] for one, spec in zip(tensor_names, shape_and_slices, strict=True)]
+    found = tf.py_func(read, [prefix], list(dtypes), name=name)
+    for tensor, spec in zip(found, shape_and_slices):
+        if spec:
+            *shape, parts = spec.split()
+            tensor.set_shape([int(whole) if part == "-" else int(part.partition(",")[2])
+                              for whole, part in zip(shape, parts.split(":"))])
+    return list(found)
+
+
+def _block(spec: str) -> tuple[slice, ...]:
+    """Where a block of a larger tensor is: all of it for ""."""
+    ends = [part.partition(",") for part in spec.split()[-1].split(":")] if spec else []
+    return tuple(slice(None) if begin == "-" else slice(int(begin), int(begin) + int(length)) for begin, _, length in ends)
+
+
+FILES = {"restore_v2": _restored}
+"""Name in `ops.io_ops` -> function."""
+
+
+# sessions
+
+def _register_session_run(tensor_type: type, fetch_function: Callable[[Any], Any],
+                          feed_function: Callable[[Any, Any], Any] | None = None,
+                          feed_function_for_partial_run: Callable[[Any], Any] | None = None) -> None:
+    """Let sessions fetch objects of a class, by `fetch_function(object)`: (tensors, function of the list of their values), and
+    feed them, by `feed_function(object, value)`: pairs of a tensor and its value. ValueError for a class registered before."""
+    if "__fetches__" in vars(tensor_type):
+        raise ValueError(f"{tensor_type} has already been registered so ignore it.")
+    changed: Any = tensor_type
+    changed.__fetches__ = lambda self: fetch_function(self)
+    if feed_function is not None:
+        changed.__feeds__ = lambda self, value: feed_function(self, value)
+
+
+SESSIONS = {"register_session_run_conversion_functions": _register_session_run}
+"""Name in `client.session` -> function."""
 
 
 # arrays

@@ -1,6 +1,7 @@
 """Dataset: input described step by step, read by the graph itself; functions of its elements are bodies of the graph."""
 from __future__ import annotations
 
+import inspect
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -171,8 +172,11 @@ class Dataset(Elements):
 
     # contents
     def _call(self, function: Callable[..., Any], values: Any) -> Any:
-        """`function` of the element that has these components: a tuple, unless its parts have names, as several arguments."""
+        """`function` of the element that has these components: a tuple, unless its parts have names, as several arguments. A
+        sparse tensor is one, or for a function of three its indices, values and dense shape."""
         element = tensors(self._parts, values)
+        if isinstance(element, SparseTensor) and _takes(function, 3) and not _takes(function, 1):
+            element = element.indices, element.values, element.dense_shape
         return function(*element) if type(element) is tuple else function(element)
 
     def _body(self, name: str, build: Callable[..., Any], before: tuple[Part, ...] = ()) -> Subgraph:
@@ -337,3 +341,12 @@ class FixedLengthRecordDataset(Dataset):
             raise errors.InvalidArgumentError(f"FixedLengthRecordDataset: record_bytes is {record_bytes}; use 1 or more")
         super().__init__(("fixed", convert(filenames, "string"), int(record_bytes), header_bytes or 0, footer_bytes or 0),
                          _LINE)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Can it be called with `count` arguments by position, as far as it says?"""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except (TypeError, ValueError):
+        return False
+    return True

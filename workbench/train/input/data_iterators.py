@@ -51,7 +51,7 @@ def _by_value(tensor: Tensor, graph: Graph, made: dict[Tensor, Tensor]) -> Tenso
 
     InvalidArgumentError for what has state, which stays where it is.
     """
-    if tensor.graph in around(graph):
+    if any(tensor.graph is each for each in around(graph)):
         return tensor
     if tensor not in made:
         op = tensor.op

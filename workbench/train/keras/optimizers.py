@@ -21,7 +21,7 @@ __all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "Adamax", "Nadam", "Optimizer",
            "serialize"]
 
 
-class Optimizer(optimizer.RuleOptimizer):
+class Optimizer(optimizer.Optimizer):
     """Base: numbers of the rule are variables of the graph, so that callbacks may change them between steps.
 
     `clipnorm` bounds the norm of all gradients together, `clipvalue` each element. `lr` falls as 1 / (1 + decay · updates).
@@ -179,7 +179,7 @@ class Adam(Optimizer):
         rate, first, second, step = (self._number(n, var) for n in (
             self._rate, self.beta_1, self.beta_2, self._step))      # type: ignore[attr-defined]
         made: Tensor = ops.apply_adam(
-            *(state.handle for state in self._states(var)), ops.pow(first, step), ops.pow(second, step), rate, first, second,
+            *(state.handle for state in self._ruled(var)), ops.pow(first, step), ops.pow(second, step), rate, first, second,
             self._number(self.epsilon, var), grad)
         return made
 

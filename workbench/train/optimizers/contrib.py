@@ -17,7 +17,7 @@ from workbench.nn.initializers import Zeros
 from workbench.nn.scopes import get_variable
 from workbench.nn.variables import Variable, global_variables, group, scatter_update, trainable_variables
 from workbench.train.optimizers.averages import ExponentialMovingAverage
-from workbench.train.optimizers.optimizer import Optimizer, RuleOptimizer, distinct
+from workbench.train.optimizers.optimizer import Optimizer, distinct
 from workbench.train.optimizers.schedules import get_global_step
 from workbench.train.saving.saver import Saver, default_saver
 from workbench.train.saving.summary import scalar
@@ -26,7 +26,7 @@ __all__ = ["DropStaleGradientOptimizer", "ExternalOptimizerInterface", "LazyAdam
            "NadamOptimizer", "ScipyOptimizerInterface", "VariableClippingOptimizer"]
 
 
-class _Adam(RuleOptimizer):
+class _Adam(Optimizer):
     """What the rules of Adam share: two moments of each element, and the powers of the decays."""
 
     def __init__(self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
@@ -87,7 +87,7 @@ class NadamOptimizer(_Adam):
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
         rows = grad.indices
-        states, decays = self._states(var), [self._number(beta, var) for beta in (self._beta1, self._beta2)]
+        states, decays = self._ruled(var), [self._number(beta, var) for beta in (self._beta1, self._beta2)]
         first, *rest = self._rule(var, grad.values, *[state.gather(rows) for state in states])
         with get_default_graph().control_dependencies(rest):
             faded = [state.assign(state.value() * decay).op for state, decay in zip(states[1:], decays)]

@@ -13,14 +13,15 @@ from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import GraphKeys, Variable, group, near, scatter_update, trainable_variables
 from workbench.train.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
 
-__all__ = ["GradientsAndVariables", "Optimizer", "RuleOptimizer", "distinct"]
+__all__ = ["GradientsAndVariables", "Optimizer", "distinct"]
 
 GradientsAndVariables = Sequence[tuple[Any, Variable]]
 
 
 class Optimizer:
-    """Base of all optimizers; a new one defines `_apply_dense`, `_apply_sparse` and, if it has state,
-    `_create_slots`, with `_zeros_slot` and others, `_prepare` and `_finish`, as TensorFlow's do.
+    """Base of all optimizers; a new one defines `_rule`, and in `_slots_of` its slots with their first values, or else
+    `_apply_dense`, `_apply_sparse` and, if it has state, `_create_slots`, with `_zeros_slot` and others, `_prepare` and
+    `_finish`, as TensorFlow's do. Those of tf.train are its direct subclasses, as programs ask.
 
     Everything here is graph built from public operations: the engine knows no optimizer (paper §4.1). Learning rates
     and other numbers may be scalar tensors or functions. `use_locking`, `gate_gradients` and
@@ -164,9 +165,24 @@ class Optimizer:
             slots[var] = create_zeros_slot(var, op_name)
         return slots[var]
 
-    # what optimizers define
+    # what optimizers define: a rule, or the methods below
+    def _slots_of(self) -> dict[str, float]:
+        """Slot -> the value it is filled with."""
+        return {}
+
+    def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
+        """[new value of the variable, new value of each slot], all of the shape of `grad`, from the values now. A sparse
+        gradient applies the rule to its distinct rows alone."""
+        raise errors.UnimplementedError(f"{self._name}: _rule(var, grad, value, *slots) is missing; define it")
+
+    def _ruled(self, var: Variable) -> list[Variable]:
+        return [var, *(self._slot(var, name) for name in self._slots_of())]
+
     def _create_slots(self, variables: Sequence[Variable]) -> None:
         """Make the state needed for `variables`; called before each apply_gradients."""
+        for var in variables:
+            for name, value in self._slots_of().items():
+                self._make_slot(var, name, value)
 
     def _prepare(self) -> None:
         """Make tensors that all updates share."""
@@ -176,7 +192,12 @@ class Optimizer:
         return group(*update_ops, name=name_scope)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
-        return self._resource_apply_dense(grad, var)
+        if type(self)._rule is Optimizer._rule:
+            return self._resource_apply_dense(grad, var)
+        states = self._ruled(var)
+        first, *rest = self._rule(var, grad, *[state.value() for state in states])
+        with get_default_graph().control_dependencies([state.assign(new).op for state, new in zip(states[1:], rest)]):
+            return var.assign(first)
 
     def _resource_apply_dense(self, grad: Tensor, handle: Variable) -> Any:
         raise errors.UnimplementedError(f"{self._name}: _apply_dense(grad, var) is missing; define it")
@@ -187,7 +208,13 @@ class Optimizer:
         return self._apply_sparse(IndexedSlices(total, rows, grad.dense_shape), var)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
-        """By default through the dense rule, with the rows summed into a gradient of the variable's full shape."""
+        """By default through the dense update, with the rows summed into a gradient of the variable's full shape."""
+        if type(self)._rule is not Optimizer._rule:
+            rows, states = grad.indices, self._ruled(var)
+            first, *rest = self._rule(var, grad.values, *[state.gather(rows) for state in states])
+            with get_default_graph().control_dependencies([scatter_update(s, rows, new).op
+                                                           for s, new in zip(states[1:], rest)]):
+                return scatter_update(var, rows, first)
         whole = ops.unsorted_segment_sum(grad.values, grad.indices, ops.shape(var.value())[0])
         return self._apply_dense(whole, var)
 
@@ -204,39 +231,3 @@ def distinct(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
     """Distinct row numbers of a sparse gradient, and the sum of its rows of each."""
     rows, places = ops.unique(grad.indices)
     return rows, ops.unsorted_segment_sum(grad.values, places, ops.size(rows))
-
-
-class RuleOptimizer(Optimizer):
-    """An optimizer that is one rule, from the gradient and the values of a variable and its slots to their new values.
-
-    A new one defines `_rule` and lists its slots with their first values in `_slots_of`. A sparse gradient applies the rule
-    to its distinct rows alone.
-    """
-
-    def _slots_of(self) -> dict[str, float]:
-        """Slot -> the value it is filled with."""
-        return {}
-
-    def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
-        """[new value of the variable, new value of each slot], all of the shape of `grad`."""
-        raise errors.UnimplementedError(f"{self._name}: _rule(var, grad, value, *slots) is missing; define it")
-
-    def _create_slots(self, variables: Sequence[Variable]) -> None:
-        for var in variables:
-            for name, value in self._slots_of().items():
-                self._make_slot(var, name, value)
-
-    def _states(self, var: Variable) -> list[Variable]:
-        return [var, *(self._slot(var, name) for name in self._slots_of())]
-
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        states = self._states(var)
-        first, *rest = self._rule(var, grad, *[state.value() for state in states])
-        with get_default_graph().control_dependencies([state.assign(new).op for state, new in zip(states[1:], rest)]):
-            return var.assign(first)
-
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        rows, states = grad.indices, self._states(var)
-        first, *rest = self._rule(var, grad.values, *[state.gather(rows) for state in states])
-        with get_default_graph().control_dependencies([scatter_update(s, rows, new).op for s, new in zip(states[1:], rest)]):
-            return scatter_update(var, rows, first)

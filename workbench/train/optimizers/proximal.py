@@ -7,7 +7,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.variables import Variable
-from workbench.train.optimizers.optimizer import RuleOptimizer
+from workbench.train.optimizers.optimizer import Optimizer
 
 __all__ = ["AdagradDAOptimizer", "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer"]
 
@@ -23,7 +23,7 @@ def _shrunk(value: Tensor, by: Any) -> Tensor:
     return ops.sign(value) * ops.maximum(ops.abs(value) - by, ops.zeros_like(value))
 
 
-class ProximalGradientDescentOptimizer(RuleOptimizer):
+class ProximalGradientDescentOptimizer(Optimizer):
     """Gradient descent, then the nearest point that the L1 and L2 terms prefer (Duchi & Singer 2009, FOBOS).
 
     prox = variable - rate · gradient; variable = sign(prox) · max(|prox| - rate · l1, 0) / (1 + rate · l2).
@@ -42,7 +42,7 @@ class ProximalGradientDescentOptimizer(RuleOptimizer):
         return [_shrunk(value - rate * grad, rate * self._l1) / (1 + rate * self._l2)]
 
 
-class ProximalAdagradOptimizer(RuleOptimizer):
+class ProximalAdagradOptimizer(Optimizer):
     """Adagrad's step, then the nearest point that the L1 and L2 terms prefer (Duchi & Singer 2009).
 
     accum += gradient²; rate = learning_rate / √accum; then as ProximalGradientDescentOptimizer.
@@ -69,7 +69,7 @@ class ProximalAdagradOptimizer(RuleOptimizer):
         return [_shrunk(value - rate * grad, rate * self._l1) / (1 + rate * self._l2), accum]
 
 
-class AdagradDAOptimizer(RuleOptimizer):
+class AdagradDAOptimizer(Optimizer):
     """Adagrad with dual averaging (Duchi et al. 2011): the variable follows from the sums of gradients alone.
 
     With t = global_step + 1: sum += gradient; squares += gradient²;

@@ -8,7 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.nn.variables import Variable, group, near
-from workbench.train.optimizers.optimizer import Optimizer, RuleOptimizer
+from workbench.train.optimizers.optimizer import Optimizer
 
 __all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer",
            "MomentumOptimizer", "RMSPropOptimizer"]
@@ -72,6 +72,7 @@ class AdamOptimizer(Optimizer):
                 self._powers = (Variable(self._number(self._beta1, first), trainable=False, name="beta1_power"),
                                 Variable(self._number(self._beta2, first), trainable=False, name="beta2_power"))
             self._extra = list(self._powers)
+            self._beta1_power, self._beta2_power = self._powers      # where programs look for them among the attributes
         for var in variables:
             self._make_slot(var, "m")
             self._make_slot(var, "v")
@@ -135,7 +136,7 @@ class AdagradOptimizer(Optimizer):
             var.handle, self._slot(var, "accumulator").handle, self._number(self._rate, var), grad.values, grad.indices)
 
 
-class RMSPropOptimizer(RuleOptimizer):
+class RMSPropOptimizer(Optimizer):
     """Divide by a running root mean square of the gradient (Hinton 2012), with momentum.
 
     rms = decay · rms + (1 - decay) · gradient²; momentum slot = momentum · slot + learning_rate · gradient / √(rms +
@@ -176,7 +177,7 @@ class RMSPropOptimizer(RuleOptimizer):
         return ops.sparse_apply_rms_prop(*self._inputs(var), grad.values, grad.indices)
 
 
-class AdadeltaOptimizer(RuleOptimizer):
+class AdadeltaOptimizer(Optimizer):
     """Steps in the ratio of past updates to past gradients (Zeiler 2012), times `learning_rate`; `rho` is the decay
     of both means."""
 
@@ -196,7 +197,7 @@ class AdadeltaOptimizer(RuleOptimizer):
         return [value - self._number(self._rate, var) * step, mean, rho * moved + (1 - rho) * ops.square(step)]
 
 
-class FtrlOptimizer(RuleOptimizer):
+class FtrlOptimizer(Optimizer):
     """Follow the regularised leader (McMahan et al. 2013): sparse models by an L1 term.
 
     `l2_shrinkage_regularization_strength` adds a penalty of its square to the loss, as the gradient that moves the variable

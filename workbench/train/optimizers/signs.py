@@ -9,14 +9,14 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.nn.variables import Variable
-from workbench.train.optimizers.optimizer import RuleOptimizer
+from workbench.train.optimizers.optimizer import Optimizer
 
 __all__ = ["AddSignOptimizer", "PowerSignOptimizer", "get_cosine_decay_fn", "get_linear_decay_fn", "get_restart_decay_fn"]
 
 Decay = Callable[[Any], Tensor]
 
 
-class _Sign(RuleOptimizer):
+class _Sign(Optimizer):
     """m = beta · m + (1 - beta) · gradient; variable -= learning_rate · factor · gradient, where the factor depends on whether
     gradient and m have one sign. `sign_decay_fn` makes of the global step how much that counts, from 1 to 0."""
 

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 from workbench import errors
 
 __all__ = ["Timeline"]
+
+_log = logging.getLogger("workbench")
 
 
 class Timeline:
@@ -20,9 +23,10 @@ class Timeline:
 
     def generate_chrome_trace_format(self, show_dataflow: bool = True, show_memory: bool = False) -> str:
         """The trace as JSON; with `show_dataflow` arrows from what makes a tensor to what reads it, where the graph is known.
-        UnimplementedError for `show_memory`: the report shows memory."""
+        A step's records tell nothing of memory: where `show_memory` asks for it, a warning says where it is shown."""
         if show_memory:
-            raise errors.UnimplementedError("Timeline: show_memory=True is not offered; the report shows memory")
+            _log.warning("Timeline: show_memory=True adds nothing, as a step's records tell nothing of memory; Session.explain "
+                         "and the report show it")
         events: list[dict[str, Any]] = []
         made: dict[str, dict[str, Any]] = {}
         for number, device in enumerate(self._stats.dev_stats):

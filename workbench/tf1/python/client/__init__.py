@@ -5,6 +5,7 @@ from typing import Any
 
 import workbench.tf1 as tf
 from workbench.tf1.missing import Namespace
+from workbench.tf1.python import small as _small
 from workbench.train.saving import timeline
 
 __all__ = ["device_lib", "session", "timeline"]
@@ -18,5 +19,5 @@ def list_local_devices(session_config: Any = None) -> list[Any]:
             for name in names]
 
 
-session = Namespace(Session=tf.Session, InteractiveSession=tf.InteractiveSession)
+session = Namespace(Session=tf.Session, InteractiveSession=tf.InteractiveSession, **_small.SESSIONS)
 device_lib = Namespace(list_local_devices=list_local_devices)

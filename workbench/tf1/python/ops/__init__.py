@@ -10,6 +10,7 @@ from workbench.nn import initializers as _initializers
 from workbench.nn import lookups as _lookups
 from workbench.nn import sparse_maps as _sparse_maps
 from workbench.nn.partitions import PartitionedVariable as _PartitionedVariable
+from workbench.nn.pure_scopes import pure_variable_scope as _pure_variable_scope
 from workbench.tf1.missing import Namespace
 from workbench.tf1.python import inner as _inner
 from workbench.tf1.python import small as _small
@@ -34,6 +35,8 @@ _OF_NETWORKS = "candidate_sampling_ops ctc_ops embedding_ops nn nn_grad nn_impl 
 globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
 state_ops = Namespace(**_ALL, **_small.STATE)
 array_ops = Namespace(**_ALL, **_small.ARRAYS)
+io_ops = Namespace(**_ALL, **_small.FILES)
+variable_scope = Namespace(**_ALL, _pure_variable_scope=_pure_variable_scope)
 weights_broadcast_ops = Namespace(**_ALL, **_small.WEIGHTS)
 variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
@@ -55,8 +58,8 @@ functional_ops = Namespace(**_ALL, remote_call=_functions.remote_call, symbolic_
                            _symbolic_gradient=_functions.symbolic_gradient)
 sparse_ops = Namespace(**_ALL, **{
     f"{line}{name}": getattr(_sparse_maps, name) for name in _sparse_maps.__all__ for line in ("", "_")})
-gen_data_flow_ops, gen_functional_ops, gen_sparse_ops = (
-    _Generated(**vars(names)) for names in (data_flow_ops, functional_ops, sparse_ops))
+gen_data_flow_ops, gen_functional_ops, gen_io_ops, gen_sparse_ops = (
+    _Generated(**vars(names)) for names in (data_flow_ops, functional_ops, io_ops, sparse_ops))
 resources = Namespace(**_small.RESOURCES)
 random_ops = Namespace(**_ALL, parameterized_truncated_normal=_ops.parameterized_truncated_normal)
 lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup), **{name: getattr(_lookups, name) for name in (
