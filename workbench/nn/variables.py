@@ -171,10 +171,8 @@ class Variable:
             return ops.identity(found, name="cached")
 
     def read_value(self) -> Tensor:
-        """A new read that stands for itself alone when it is differentiated by; it lies where the variable does."""
-        found = self.value()
-        with found.graph.colocate_with(found.op):
-            return ops.identity(found)
+        """A new read that stands for itself alone when it is differentiated by."""
+        return ops.identity(self.value())
 
     def initialized_value(self) -> Tensor:
         """The value, or the initial value where a run comes before the initializer: for initial values of others."""

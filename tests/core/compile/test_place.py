@@ -78,7 +78,7 @@ def test_what_a_step_lacks_still_has_its_place_and_company():
         a = wb.identity(wb.constant(1.0), name="a")
     with wb.colocate_with(a.op):
         b = wb.identity(wb.constant(1.0), name="b")
-    read = v.read_value()
+    read = v.value()
     with wb.colocate_with(b.op):
         c = wb.identity(wb.constant(1.0), name="c")
     with wb.colocate_with(read.op):
