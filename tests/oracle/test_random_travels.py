@@ -55,18 +55,19 @@ def difference(seed: int, forth: bool) -> str:
     call, ways = drawn(seed)
     if any(excused(table, call) for table in (NARROWER, OTHERWISE, OTHERS)):
         return ""
-    theirs, mine = (tensorflow(), unrewritten), (ours, ours.Session)
-    (writer, opened), (reader, reopened) = (mine, theirs) if forth else (theirs, mine)
+    tf, sloped = tensorflow(), seed % 2 == 0
     with quiet():
         try:
-            written(theirs[0], call, ways, theirs[1], seed % 2 == 0)
+            graph, feeds, values = written(tf, call, ways, unrewritten, sloped)
         except Exception:
             return ""
         try:
-            graph, feeds, values = written(writer, call, ways, opened, seed % 2 == 0)
-            if forth and any(f"Workbench{kind}".encode() in graph for kind in OWN):
-                return ""
-            found = read(reader, graph, feeds, len(values), reopened)
+            if forth:
+                graph, feeds, values = written(ours, call, ways, ours.Session, sloped)
+                if any(f"Workbench{kind}".encode() in graph for kind in OWN):
+                    return ""
+            reader, session = (tf, unrewritten) if forth else (ours, ours.Session)
+            found = read(reader, graph, feeds, len(values), session)
         except Exception as error:
             return f"{type(error).__name__}: {error}"
     halves = "float16" in {array.dtype.name for array in call.arrays}

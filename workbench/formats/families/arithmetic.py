@@ -120,8 +120,10 @@ def _(writer: Any, op: Operation) -> None:
 
 @imports("MatrixInverse")
 def _(node: Node) -> Any:
-    found = ops.matrix_inverse(node.inputs[0], name=None if node.attr("adjoint", False) else node.exact)
-    return ops.matrix_transpose(found, conjugate=found.dtype.kind == "complex") if node.attr("adjoint", False) else found
+    if not node.attr("adjoint", False):
+        return ops.matrix_inverse(node.inputs[0], name=node.exact)
+    found = ops.matrix_inverse(node.inputs[0])
+    return ops.matrix_transpose(found, conjugate=found.dtype.kind == "complex", name=node.exact)
 
 
 @exports("logical_xor")

@@ -51,8 +51,7 @@ def _(node: Node) -> Any:
 
 @imports("ClipByValue")
 def _(node: Node) -> Any:
-    x, low, high = node.inputs
-    return ops.maximum(ops.minimum(x, high), low, name=node.exact)
+    return ops.clip_by_value(*node.inputs, name=node.exact)
 
 
 @imports("AdjustContrastv2")
@@ -60,14 +59,6 @@ def _(node: Node) -> Any:
     images, factor = node.inputs
     mean = ops.reduce_mean(images, axis=[-3, -2], keepdims=True)
     return ops.add(ops.multiply(images - mean, ops.cast(factor, images.dtype)), mean, name=node.exact)
-
-
-@imports("LRNGrad")
-def _(node: Node) -> Any:
-    dy, x, _ = node.inputs
-    options = {key: node.attr(key, default) for key, default in (
-        ("depth_radius", 5), ("bias", 1.0), ("alpha", 1.0), ("beta", 0.5))}
-    return ops.identity(ops.gradients(ops.lrn(x, **options), x, dy)[0], name=node.exact)
 
 
 @imports("DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput")

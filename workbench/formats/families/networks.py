@@ -93,11 +93,21 @@ def _(writer: Any, op: Operation) -> None:
     writer.node(op, "Reshape", [sums, dims], {**kind, "Tshape": i32})
 
 
-@imports("LRN")
-def _(node: Node) -> Any:
+def _normalized(node: Node, x: Any, name: str | None = None) -> Any:
     options = {key: node.attr(key, default) for key, default in (
         ("depth_radius", 5), ("bias", 1.0), ("alpha", 1.0), ("beta", 0.5))}
-    return ops.lrn(node.inputs[0], **options, name=node.exact)
+    return ops.lrn(x, **options, name=name)
+
+
+@imports("LRN")
+def _(node: Node) -> Any:
+    return _normalized(node, node.inputs[0], node.exact)
+
+
+@imports("LRNGrad")
+def _(node: Node) -> Any:
+    dy, x, _ = node.inputs
+    return ops.identity(ops.gradients(_normalized(node, x), x, dy)[0], name=node.exact)
 
 
 @imports("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
