@@ -10,6 +10,7 @@ from tests.layers import Module
 LAYERS = (
     ("errors", "errors"),
     ("settings", "settings"),
+    ("what libraries read", "environment"),
     ("names of tasks and messages", "core.names"),
     ("threads", "core.threads"),
     ("random numbers", "core.streams"),
@@ -152,7 +153,8 @@ PACKAGES = ("formats.families.* core.ops.* core.kernels.* core.passes.* nn.* tra
 # Library -> who may import it; an empty right side means nobody.
 OWNERS = (
     ("dask distributed tornado", "cluster.*"),
-    ("llvmlite onednn threadpoolctl", "core.kernels.*"),
+    ("llvmlite onednn", "core.kernels.*"),
+    ("threadpoolctl", "core.kernels.threads environment"),
     ("cupy cupyx cupy_backends cuda ctypes", "core.kernels.* core.device.cuda"),
     ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
     ("bokeh", "viz.* cluster.dask.page"),

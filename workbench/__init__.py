@@ -3,7 +3,7 @@ import difflib as _difflib
 import importlib as _importlib
 from typing import Any as _Any
 
-from workbench.core.kernels.threads import prepare_environment as _prepare_environment
+from workbench.environment import prepare_environment as _prepare_environment
 
 _prepare_environment()      # before NumPy loads, or its BLAS may take the processor for an older one
 

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -205,15 +204,6 @@ def test_a_library_that_cannot_be_loaded_is_announced(
     monkeypatch.setattr(onednn_api, "find", lambda: broken)
     assert unloaded() is None
     assert "oneDNN at libdnnl.so cannot be used" in caplog.text
-
-
-def test_waiting_threads_may_not_hold_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    assert not onednn_api.limit_spinning() and "GOMP_SPINCOUNT" not in os.environ
-    monkeypatch.delenv("OMP_WAIT_POLICY")
-    assert onednn_api.limit_spinning() and os.environ["GOMP_SPINCOUNT"] == onednn_api.SPINS
-    assert not onednn_api.limit_spinning()
 
 
 def test_primitives_and_descriptors_nobody_needs_are_freed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""One number governs every compute library; the environment is prepared only where that helps."""
+"""One number of threads governs every compute library."""
 from __future__ import annotations
 
 import os
@@ -22,8 +22,6 @@ from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
 pytestmark = pytest.mark.named
-
-AVX512 = "flags\t\t: fpu avx2 avx512f avx512bw avx512cd avx512dq avx512vl\n"
 
 
 @pytest.fixture(autouse=True)
@@ -151,45 +149,6 @@ def test_a_small_step_wakes_no_thread_and_a_large_one_does(width: int, more: int
 def test_negative_number_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="set_threads: threads is -1, expected 0 or more; 0 means"):
         threads.set_threads(-1)
-
-
-@pytest.mark.once
-def test_the_blas_core_type_is_set_only_where_it_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def prepared(cpuinfo: Path, core: str = "") -> tuple[bool, str | None]:
-        """What a process makes of its environment before it loads NumPy."""
-        with monkeypatch.context() as fresh:
-            fresh.delitem(sys.modules, "numpy")
-            fresh.setenv("OPENBLAS_CORETYPE", core)      # what it was comes back, also where that is nothing
-            if not core:
-                fresh.delenv("OPENBLAS_CORETYPE")
-            return threads.prepare_environment(cpuinfo), os.environ.get("OPENBLAS_CORETYPE")
-    modern, old = tmp_path / "modern", tmp_path / "old"
-    modern.write_text(AVX512)
-    old.write_text("flags\t\t: fpu avx2\n")
-    assert prepared(modern) == (True, "SkylakeX")
-    assert prepared(modern, "Zen") == (False, "Zen")
-    assert prepared(old) == (False, None)
-    assert prepared(tmp_path / "absent") == (False, None)
-
-
-def test_too_late_once_numpy_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import numpy  # noqa: F401
-    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
-    modern = tmp_path / "modern"
-    modern.write_text(AVX512)
-    assert not threads.prepare_environment(modern)
-    assert "OPENBLAS_CORETYPE" not in os.environ
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("asked", [None, "10"])
-def test_blas_threads_stop_looking_for_work_soon(asked: str | None) -> None:
-    """By default a thread of OpenBLAS takes a core for 30 ms after each product; what the user asks for holds."""
-    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
-    done = subprocess.run([sys.executable, "-c", "import os, workbench; print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"],
-                          env={**environment, **({"OPENBLAS_THREAD_TIMEOUT": asked} if asked else {})}, text=True,
-                          check=True, capture_output=True, timeout=120)
-    assert done.stdout.strip() == (asked or threads.BLAS_SPINS)
 
 
 FORKED = """

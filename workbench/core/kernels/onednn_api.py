@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 from collections.abc import Sequence
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from workbench.environment import limit_spinning
 from workbench.errors import InternalError, UnimplementedError
 
-__all__ = ["Api", "Argument", "ExecuteArgument", "limit_spinning", "load"]
+__all__ = ["Api", "Argument", "ExecuteArgument", "load"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +60,6 @@ RELU_SLOPE: Final = -0.0
 """The library's ReLU takes a NaN for 0. Its ELU, `x if x > 0 else alpha * (exp(x) - 1)`, keeps a NaN on every
 instruction set; with this `alpha` it is the ReLU, and its zeros are positive."""
 MAX_AXES: Final = 12
-SPINS: Final = "100000"
-"""About a millisecond, longer than what lies between two kernels of a step; beside busy processes fewer threads work."""
 Dimensions = ctypes.c_int64 * MAX_AXES
 Pointer = ctypes.c_void_p
 
@@ -298,20 +296,6 @@ def find() -> Path | None:
                 if path.exists():
                     return path
     return None
-
-
-def limit_spinning() -> bool:
-    """Let waiting OpenMP threads sleep after about a millisecond; returns whether the environment was changed.
-
-    By default GNU OpenMP spins for many, which takes the cores from everybody else: with two busy processes on
-    two cores a training step took ten times as long. Much less is no better: a thread that sleeps at each gap between
-    two kernels has to be woken for the next, which can cost more than it helps. Works only before the runtime is loaded,
-    and only if neither GOMP_SPINCOUNT nor OMP_WAIT_POLICY is set.
-    """
-    if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
-        return False
-    os.environ["GOMP_SPINCOUNT"] = SPINS
-    return True
 
 
 @cache

@@ -1,4 +1,4 @@
-"""One number of compute threads for oneDNN (OpenMP) and BLAS together, and the environment they need.
+"""One number of compute threads for oneDNN (OpenMP) and BLAS together.
 
 Small work runs on one thread: waking a second one costs tens of microseconds, milliseconds beside a busy process, and
 while it waits for more it takes a core from everybody else. `threads_for` says which work is small.
@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import threading
-from pathlib import Path
 from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
 from workbench.core.kernels.crowd import crowd, usable_cores
-from workbench.core.kernels.onednn_api import limit_spinning, load
+from workbench.core.kernels.onednn_api import load
 from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.places import take_places
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
-__all__ = ["adopt_threads", "get_threads", "prepare_environment", "set_threads",
-           "threads_for", "threads_now"]
+__all__ = ["adopt_threads", "get_threads", "set_threads", "threads_for", "threads_now"]
 
 _lock = threading.Lock()
 _adopted = threading.local()
@@ -31,11 +28,6 @@ _asked: list[int] = []      # what a program set itself, if it did
 _blas: list[int] = []
 SERIAL: Final = 80e-6
 """Seconds on one thread, below which work is not shared: two threads gain at most half of it."""
-BLAS_SPINS: Final = "18"
-"""Two to this power is how many ticks of the processor a thread of OpenBLAS looks for more work: some 0.1 ms.
-
-Its default is 26, some 30 ms on one core for each product, taken from everybody else. Below 18 products in a row wake it anew.
-"""
 
 
 @functools.cache
@@ -59,11 +51,8 @@ def set_threads(threads: int = 0) -> int:
     Where nobody asks for a number, oneDNN's kernels keep off the cores that other processes use (`Crowd`).
 
     OpenMP keeps its number per calling thread: a thread that executes kernels calls `adopt_threads` once. Plans made
-    before keep primitives that were laid out for the old number; make new sessions after a change.
-
-    OPENBLAS_CORETYPE names the processor for which NumPy's OpenBLAS picks its kernels. It is read once, when NumPy
-    loads: `prepare_environment` sets it to `SkylakeX` where the processor has AVX-512, because OpenBLAS takes some
-    such processors for a Haswell and then runs at half speed. Raises InvalidArgumentError for a negative number.
+    before keep primitives that were laid out for the old number; make new sessions after a change. Raises
+    InvalidArgumentError for a negative number.
     """
     if threads < 0:
         raise InvalidArgumentError(f"set_threads: threads is {threads}, expected 0 or more; "
@@ -117,30 +106,3 @@ def _limit_blas(threads: int) -> None:
         if _blas != [threads]:
             ThreadpoolController().select(user_api="blas").limit(limits=threads)
             _blas[:] = [threads]
-
-
-def prepare_environment(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Set OPENBLAS_CORETYPE=SkylakeX if that can still help; returns whether it was set.
-
-    Also bounds how long waiting threads of OpenMP and OpenBLAS look for work, unless the environment says it. The core
-    type stays as it is if NumPy is already imported, if the variable has a value, or if the processor has no AVX-512
-    (or the system does not tell, as on macOS and Windows).
-    """
-    limit_spinning()
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", BLAS_SPINS)
-    if settings.deterministic:      # also for a BLAS that loads later than others are limited, as SciPy's
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if "numpy" in sys.modules or "OPENBLAS_CORETYPE" in os.environ or not _has_avx512(cpuinfo):
-        return False
-    os.environ["OPENBLAS_CORETYPE"] = "SkylakeX"
-    return True
-
-
-def _has_avx512(cpuinfo: Path) -> bool:
-    """The five feature sets that OpenBLAS's SkylakeX kernels use, as Linux names them."""
-    try:
-        lines = cpuinfo.read_text(errors="replace").splitlines()
-    except OSError:
-        return False
-    flags = next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), [])
-    return {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= set(flags)

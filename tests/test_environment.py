@@ -1,0 +1,75 @@
+"""What numeric libraries read when they load is set before they do, and OpenBLAS is told where NumPy came first."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench import environment
+
+AVX512 = "flags\t\t: fpu avx2 avx512f avx512bw avx512cd avx512dq avx512vl\n"
+LOOKS = """
+import {first}
+import {second}
+from threadpoolctl import ThreadpoolController
+for found in ThreadpoolController().select(internal_api="openblas").lib_controllers:
+    if hasattr(found.dynlib, "openblas_thread_timeout"):
+        print(found.dynlib.openblas_thread_timeout())
+import numpy
+numpy.ones((500, 500)) @ numpy.ones((500, 500))
+"""
+
+
+@pytest.mark.once
+def test_the_blas_core_type_is_set_only_where_it_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepared(cpuinfo: Path, core: str = "") -> tuple[bool, str | None]:
+        """What a process makes of its environment before it loads NumPy."""
+        with monkeypatch.context() as fresh:
+            fresh.delitem(sys.modules, "numpy")
+            fresh.setenv("OPENBLAS_CORETYPE", core)      # what it was comes back, also where that is nothing
+            if not core:
+                fresh.delenv("OPENBLAS_CORETYPE")
+            return environment.prepare_environment(cpuinfo), os.environ.get("OPENBLAS_CORETYPE")
+    modern, old = tmp_path / "modern", tmp_path / "old"
+    modern.write_text(AVX512)
+    old.write_text("flags\t\t: fpu avx2\n")
+    assert prepared(modern) == (True, "SkylakeX")
+    assert prepared(modern, "Zen") == (False, "Zen")
+    assert prepared(old) == (False, None)
+    assert prepared(tmp_path / "absent") == (False, None)
+
+
+def test_too_late_once_numpy_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy  # noqa: F401
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    modern = tmp_path / "modern"
+    modern.write_text(AVX512)
+    assert not environment.prepare_environment(modern)
+    assert "OPENBLAS_CORETYPE" not in os.environ
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("first", "second"), [("workbench", "numpy"), ("numpy", "workbench")])
+@pytest.mark.parametrize("asked", [None, "10"])
+def test_blas_threads_stop_looking_for_work_soon(asked: str | None, first: str, second: str) -> None:
+    """By default a thread of OpenBLAS takes a core for 30 ms after each product, from oneDNN's threads as well; what the user
+    asks for holds. Whoever is imported first, the library itself has read it."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
+    done = subprocess.run([sys.executable, "-c", LOOKS.format(first=first, second=second)],
+                          env={**variables, **({"OPENBLAS_THREAD_TIMEOUT": asked} if asked else {})}, text=True,
+                          check=True, capture_output=True, timeout=120)
+    if not done.stdout:
+        pytest.skip("NumPy has another BLAS")
+    assert set(done.stdout.split()) == {asked or environment.BLAS_SPINS}
+
+
+def test_waiting_threads_may_not_hold_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert not environment.limit_spinning() and "GOMP_SPINCOUNT" not in os.environ
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    assert environment.limit_spinning() and os.environ["GOMP_SPINCOUNT"] == environment.SPINS
+    assert not environment.limit_spinning()
