@@ -80,6 +80,7 @@ LAYERS = (
     ("segments", "core.compile.segments core.compile.memory"),
     ("budgets of bytes", "core.compile.budget"),
     ("values", "core.compile.values"),
+    ("kernels of open shapes", "core.compile.late"),
     ("ownership", "core.compile.ownership"),
     ("forms", "core.compile.forms"),
     ("instructions", "core.compile.instructions"),

@@ -11,6 +11,7 @@ from workbench.core.compile.forms import (
     ContextCall,
     DeviceCall,
     Instruction,
+    LateCall,
     Line,
     Loop,
     ReadVariable,
@@ -143,6 +144,8 @@ def _kernel(line: Instruction, device: str) -> tuple[str, str]:
         return "", "the variable's own buffer"
     if isinstance(line, DeviceCall):
         return device.partition("/device:")[2].partition(":")[0].lower(), "the device's kernel"
+    if isinstance(line, LateCall):
+        return ", ".join(dict.fromkeys(library for library, _ in line.offers)), "by the shapes that come, or reference"
     if isinstance(line, UfuncCall):
         return "numpy", getattr(line.op.definition.ufunc, "__name__", "ufunc")
     return "numpy", "reference, with state" if isinstance(line, ContextCall) else "reference"

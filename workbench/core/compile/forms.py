@@ -10,13 +10,15 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.compile import ownership
+from workbench.core.compile.late import Late
 from workbench.core.compile.values import Buffer, Handle, Home, Local, Value, pack
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.fitting import fit, fit_all, guarded, ruled
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.core.kernels.choice import Choice
+from workbench.core.kernels.choice import Choice, Select
+from workbench.core.kernels.options import KernelOptions, kernel_options
 
-__all__ = ["Block", "Branch", "ContextCall", "Instruction", "Into", "LibraryCall", "Line", "Loop", "Names",
+__all__ = ["Block", "Branch", "ContextCall", "Instruction", "Into", "LateCall", "LibraryCall", "Line", "Loop", "Names",
            "PackVariable", "ReadVariable", "Reference", "TakenOver", "UfuncCall", "UpdateVariable", "View"]
 
 
@@ -188,6 +190,17 @@ class Reference(Instruction):
         d, attrs = self.op.definition, self.op.attrs
         kernel = ruled(self.op, guarded(d.reference))
         return home.once(self.op, functools.partial(kernel, **attrs) if attrs else kernel)
+
+
+@dataclass
+class LateCall(Reference):
+    """An operation of whose shapes only the step knows: the kernel of a library for those that come, or its own."""
+
+    offers: Sequence[tuple[str, Select]] = ()
+    options: KernelOptions = field(default_factory=kernel_options)
+
+    def bind(self, home: Home) -> Any:
+        return Late(self.op, self.offers, self.options, super().bind(home))
 
 
 def checked(names: Names, value: Value, tensor: Tensor) -> str:

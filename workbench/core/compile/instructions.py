@@ -1,6 +1,7 @@
 """Instruction selection: each operation of a straight block becomes a line of a plan, over planned values."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.compile import forms
 from workbench.core.compile.forms import Block, Branch, Instruction, Line, Loop
+from workbench.core.compile.late import worth_asking
 from workbench.core.compile.segments import is_bound
 from workbench.core.compile.values import Alias, Buffer, Constant, Handle, Local, Packed, Value, is_array
 from workbench.core.graph.dtype import variant
@@ -157,13 +159,16 @@ class _Scope:
 
     # forms
     def choose(self, op: Operation) -> bool:
-        """Ask the kernel libraries in order; False when all decline or fail, or a shape is unknown."""
+        """Ask the kernel libraries in order; False when all decline or fail. Where a shape is unknown the step asks them."""
         offers = [(name, s) for name, s in self.selector.offers(op.kind) if name in kernel_options().libraries]
-        if not offers or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
-            return False
         inputs = [self.known[t] for t in op.inputs]
-        if any(v.shape is None or not v.array for v in inputs):
+        if not offers or not all([v.array for v in inputs]):
             return False
+        if any([v.shape is None for v in inputs]) or not all([t.shape.known for t in (*op.inputs, *op.outputs)]):
+            offers = [(name, s) for name, s in offers if worth_asking(name, op)]
+            if offers:
+                self.call(functools.partial(forms.LateCall, offers=offers), op)
+            return bool(offers)
         specs = [replace(v.spec, readers=self.readers(t, v)) for v, t in zip(inputs, op.inputs)]
         targets = [Spec(t.shape.static, t.dtype.numpy) for t in op.outputs]
         for library, select in offers:
@@ -231,7 +236,7 @@ class _Scope:
         self.bind(op, [output])
         self.emit(forms.View(op, [source], [output]))
 
-    def call(self, form: type[Instruction], op: Operation) -> None:
+    def call(self, form: Callable[..., Instruction], op: Operation) -> None:
         """A kernel that gives its outputs; unless it promises new arrays they may be memory of its inputs."""
         inputs = [self.plain(self.known[t]) for t in op.inputs]
         fresh = op.definition.fresh

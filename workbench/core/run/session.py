@@ -298,7 +298,7 @@ class Session(Staying):
             return found
         if family.general is None:
             _log.warning("Session.run: more than %d different shapes were fed for %s; further shapes share a plan that leaves "
-                         "them open and runs without kernel libraries, until they are used often. Pad or bucket the inputs",
+                         "them open and fuses nothing, until they are used often. Pad or bucket the inputs",
                          len(family.special), ", ".join(t.name for t in family.definition.feeds))
         return self._general(family)
 
