@@ -20,7 +20,7 @@ from workbench.core.kernels.team import shared_rows, worth_sharing
 
 __all__ = ["kernel_source", "make_kernel", "sum_of_columns", "translatable"]
 
-FEWEST = 1024      # elements of an operation alone: below, NumPy's call costs less
+FEWEST = 128      # elements of an operation alone: below, NumPy's calls cost little more
 LONG = 128               # elements of a row whose softmax fills vectors by itself
 FEWEST_TURNS = 16        # of a loop that is shared: parts of fewer would be of unequal size
 _CALL = 0.5e-9           # seconds that a function's call takes, measured on one core
@@ -59,7 +59,8 @@ def _alone(kind: str) -> Select:
     return select
 
 
-for _kind in ("erf", "softplus", "sigmoid_xent", "elu", "selu"):
+for _kind in ("erf", "softplus", "sigmoid_xent", "elu", "selu", "sigmoid", "sigmoid_grad", "tanh_grad", "softsign",
+              "squared_difference"):
     register("llvm", _kind)(_alone(_kind))
 
 

@@ -1,6 +1,8 @@
 """Shapes and layouts of tensors: reshape, transpose, join, split, repeat, pad, fill."""
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from workbench import errors
@@ -273,8 +275,8 @@ def _sizes(dim, parts):
 
 
 def _pieces(value, parts, axis):
-    stops = np.cumsum(_sizes(value.shape[axis], parts))
-    return np.split(value, stops[:-1], axis)
+    sizes, before = _sizes(value.shape[axis], parts), (slice(None),) * (axis % value.ndim)
+    return [value[(*before, slice(stop - size, stop))] for size, stop in zip(sizes, itertools.accumulate(sizes))]
 
 
 def _split_into(value, *outs, num_or_size_splits, axis):

@@ -9,6 +9,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import FREED, Program, needed, topological
 from workbench.core.graph.shape import Shape
 from workbench.core.passes.inline import inline
+from workbench.core.passes.narrow import narrow
 from workbench.core.passes.rewrite import Rewrite
 
 __all__ = ["prune"]
@@ -19,7 +20,7 @@ def prune(graph: Graph, fetches: Sequence[Tensor], targets: Sequence[Operation],
     """The backward closure of `fetches` and `targets`, cut at `feeds` (paper W§4.2).
 
     Each fed tensor becomes an `argument` of the given shape, in the order of `feeds`; since shapes are inferred again,
-    concrete feed shapes make everything below them concrete. Calls of functions become what they do.
+    concrete feed shapes make everything below them concrete, in bodies too. Calls of functions become what they do.
     """
     roots = [t.op for t in fetches if t not in feeds] + list(targets)
     keep = needed(roots, lambda tensor: tensor in feeds)
@@ -34,8 +35,8 @@ def prune(graph: Graph, fetches: Sequence[Tensor], targets: Sequence[Operation],
     freed = {op for op in keep if op.kind == "variable"} & graph.held.get(FREED, set())
     fed_alone = {t.op for t in feeds if len(t.op.outputs) == 1}
     _copy(state, [op for op in topological(keep) if op not in fed_alone or op in targets], feeds, freed)
-    return inline(Program(state.graph, tuple(state.tensors[t] for t in feeds), tuple(state.tensors[t] for t in fetches),
-                          tuple(dict.fromkeys(state.operations[op][0] for op in targets))))
+    return narrow(inline(Program(state.graph, tuple(state.tensors[t] for t in feeds), tuple(state.tensors[t] for t in fetches),
+                                 tuple(dict.fromkeys(state.operations[op][0] for op in targets)))))
 
 
 def _copy(state: Rewrite, order: Sequence[Operation], feeds: Mapping[Tensor, Shape], freed: Set[Operation]) -> None:
