@@ -223,6 +223,26 @@ def test_algebra_keeps_what_changes_something(build_):
     assert len(kinds(algebra(p))) > 2
 
 
+@pytest.mark.parametrize("build_", [
+    lambda x: ops.transpose(x, (0, 1)), lambda x: ops.transpose(ops.transpose(x, (1, 0)), (1, 0)),
+    lambda x: ops.transpose(ops.transpose(x)), lambda x: ops.reshape(x, [4, 3]), lambda x: ops.slice(x, [0, 0], [4, 3]),
+    lambda x: ops.tile(x, [1, 1]), lambda x: ops.pad(x, [[0, 0], [0, 0]]), lambda x: ops.broadcast_to(x, [4, 3])])
+def test_algebra_removes_what_moves_nothing(build_):
+    x = wb.placeholder("float32", [4, 3])
+    assert kinds(algebra(fold(program(wb.exp(build_(x)), feeds=[x])))) == {"argument": 1, "exp": 1}
+
+
+@pytest.mark.parametrize("build_", [
+    lambda x, n: ops.transpose(x, (1, 0)), lambda x, n: ops.reshape(x, n), lambda x, n: ops.slice(x, n - 3, [3, 3]),
+    lambda x, n: ops.transpose(ops.transpose(ops.reshape(x, [3, 3, 1]), (1, 2, 0)), (1, 2, 0))])
+def test_algebra_keeps_what_moves_something_or_only_the_step_knows(build_):
+    x, n = wb.placeholder("float32", [3, 3]), wb.placeholder("int32", [2])
+    before = program(wb.exp(build_(x, n)), feeds=[x, n])
+    after, given = algebra(fold(before)), [np.arange(9, dtype=np.float32).reshape(3, 3), np.array([3, 3], np.int32)]
+    assert len(kinds(after)) > 2
+    np.testing.assert_array_equal(*values(after, given), *values(before, given))
+
+
 def test_cse_shares_equal_work_in_either_order():
     x, y = wb.placeholder("float32", [3], name="x"), wb.placeholder("float32", [3], name="y")
     z = wb.exp(x + y) * wb.exp(y + x)

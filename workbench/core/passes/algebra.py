@@ -1,4 +1,4 @@
-"""Drop what changes nothing: identities, additions of zero, products with one, double negation."""
+"""Drop what changes nothing: identities, additions of zero, products with one, double negation, turns that turn nothing."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,12 +13,15 @@ from workbench.core.passes.rewrite import Rewrite, rewrite
 __all__ = ["Constants", "algebra"]
 
 _PASS_THROUGH = frozenset({"identity", "stop_gradient", "placeholder_with_default"})
+_IN_ORDER = frozenset({"broadcast_to", "cast", "pad", "reshape", "slice", "tile"})
+"""Where constants ask for the shape and dtype that the first input has, the result is that input."""
 _NEUTRAL = {"add": (0, (0, 1)), "subtract": (0, (1,)), "multiply": (1, (0, 1)), "divide": (1, (1,)),
             "truediv": (1, (1,)), "realdiv": (1, (1,)), "pow": (1, (1,))}
 
 
 def algebra(program: Program) -> Program:
-    """Replace `x + 0`, `x * 1`, `x / 1`, `--x`, `identity(x)` and one-term sums by x (same shape and dtype only)."""
+    """Replace `x + 0`, `x * 1`, `x / 1`, `--x`, `identity(x)`, one-term sums, and what cuts, repeats, pads or turns
+    nothing, by x (same shape and dtype only)."""
     roots = {t.op for t in program.fetches} | set(program.targets)
     constants = Constants()
 
@@ -98,6 +101,10 @@ def _simplified(op: Operation, inputs: list[Tensor], constants: Constants) -> Te
         return inputs[0]
     if op.kind == "reduce_to" and inputs[0].shape.known and inputs[0].shape == op.outputs[0].shape:
         return inputs[0]
+    if op.kind in _IN_ORDER and inputs[0].shape.known and all([t.op.kind == "constant" for t in inputs[1:]]):
+        return inputs[0]      # if it has the shape of the result
+    if op.kind == "transpose":
+        return _turned(op, inputs[0])
     if op.kind == "negative" and inputs[0].op.kind == "negative":
         return inputs[0].op.inputs[0]
     if op.kind in _NEUTRAL:
@@ -109,3 +116,21 @@ def _simplified(op: Operation, inputs: list[Tensor], constants: Constants) -> Te
             if value is not None and value == neutral and (other.shape.rank is not None or constant.shape.rank == 0):
                 return other
     return None
+
+
+def _turned(op: Operation, x: Tensor) -> Tensor | None:
+    """What a transpose gives that moves no axis, or moves them back to where another had them."""
+    rank = op.outputs[0].shape.rank
+    if rank is None:
+        return None
+    axes = _axes(op, rank)
+    if axes == [*range(rank)]:
+        return x
+    if x.op.kind == "transpose" and not x.op.controls and [_axes(x.op, rank)[axis] for axis in axes] == [*range(rank)]:
+        return x.op.inputs[0]
+    return None
+
+
+def _axes(op: Operation, rank: int) -> list[int]:
+    perm = op.attrs["perm"]
+    return [*range(rank)][::-1] if perm is None else list(perm)
