@@ -18,6 +18,7 @@ from workbench.cluster.wire.frames import largest_dropped
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import type_of
 from workbench.core.graph.serial import load
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.crew import Crew, Hands, NoHands, core_count
 from workbench.core.run.driver import StepRun, run_error
@@ -133,7 +134,7 @@ class GraphEngine:
         try:
             if prepared.contexts:
                 instance.begin(step, send)
-            with np.errstate(all="ignore"):
+            with Arithmetic():
                 results = list(instance.run(*values))
         except BaseException as error:
             self._over(step)

@@ -22,6 +22,7 @@ from workbench.core.device.interface import Device, Memory
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.origin import explain, explained_operation
 from workbench.core.graph.subgraph import Subgraph
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.state.container import Container, Context
@@ -176,7 +177,7 @@ def _call(called: Instance, turn: threading.Lock, *arrays: Any) -> tuple[Any, ..
     """The results of an instance that is one straight line, for one caller after the other; a failure names the operation
     inside."""
     try:
-        with turn, np.errstate(all="ignore"):
+        with turn, Arithmetic():
             called.begin(0)
             return called.run(*arrays)
     except errors.Error as error:

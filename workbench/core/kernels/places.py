@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.openmp import Runtime, runtime
 
 __all__ = ["take_places"]
@@ -63,4 +64,5 @@ def _tell(found: Runtime, threads: int, places: Sequence[set[int]]) -> None:
                 os.sched_setaffinity(0, places[number])
 
     function = _Member(member)
-    found.parallel(ctypes.cast(function, ctypes.c_void_p), None, threads, 0)
+    with Arithmetic():      # this may start them
+        found.parallel(ctypes.cast(function, ctypes.c_void_p), None, threads, 0)

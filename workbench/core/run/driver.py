@@ -17,6 +17,7 @@ from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.compile.segments import CONTROL_FLOW
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.origin import explain, explained_operation
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.names import join_key, task_of
 from workbench.core.run.crew import Hands, NoHands
@@ -199,7 +200,7 @@ class StepRun:
             table = self.table(tag)
             self._before_compute()
             started = time.perf_counter()
-            with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
+            with Arithmetic():
                 results = self._device.issue(self.instance.by_segment[segment.index], *[table[t] for t in segment.inputs])
             table.update(zip(segment.outputs, results))
         except BaseException as error:

@@ -19,6 +19,7 @@ from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import Memory, missing, type_of
 from workbench.core.graph.origin import explained_operation
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.names import split_key, task_of
 from workbench.core.run.crew import Crew, Hands, core_count
@@ -199,7 +200,7 @@ class _Direct:
                 instance.begin(step)
             if len(feeds) != len(self._used):      # what is fed need not be needed
                 feeds = [feeds[i] for i in self._used]
-            with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
+            with Arithmetic():
                 results = instance.run(*feeds)
         except BaseException as error:
             self._pool.abandon(instance)

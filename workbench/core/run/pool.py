@@ -12,6 +12,7 @@ from workbench.core.compile.explain import needs
 from workbench.core.compile.instance import Arena, Instance
 from workbench.core.compile.plan import Plan
 from workbench.core.device.interface import Memory
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.collector import uncollected
 from workbench.core.state.container import Container
@@ -80,7 +81,7 @@ class InstancePool:
         except IndexError:
             memory = self.container.device(self.device).memory
             arena = self.arenas.take(self.plan.arena_bytes, memory, lambda: needs(self.plan))
-            with uncollected():
+            with uncollected(), Arithmetic():      # what it packs may start OpenMP's threads
                 made = Instance(self.plan, self.container, self.device, traced, arena)
             self._made.add(made)
             return made

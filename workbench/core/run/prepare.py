@@ -24,6 +24,7 @@ from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.stages import Stages
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.names import task_of
 from workbench.core.passes.hold import HOLD, hold
@@ -102,7 +103,7 @@ class Preparation:
     def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape], say: Callable[..., None]) -> Executable:
         """All stages for feeds of `shapes`; `say(state, …)` hears of each. `name` is never used twice: tasks may still
         prepare one that was given up."""
-        with uncollected():
+        with uncollected(), Arithmetic():      # constants are computed as a step would
             found = self._prepare(name, definition, shapes, say)
         for heard in listeners:
             heard(found, self.kernels)

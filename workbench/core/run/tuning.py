@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from workbench.core.compile.forms import Branch, Line, Loop
 from workbench.core.compile.plan import Plan
 from workbench.core.compile.timing import time_ways
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.choice import Decision, Question
 from workbench.core.kernels.measured.choose import cache, costs
 from workbench.core.kernels.measured.question import ranked
@@ -64,7 +65,8 @@ def measured(questions: Mapping[str, Question], seconds: float, kept: bool = Tru
         known = bool(found)
         if not known and clock() < deadline:
             adopt_threads()      # and look whether others use the cores
-            found = times(question, deadline)
+            with Arithmetic():
+                found = times(question, deadline)
             if found and kept:
                 keep(cache(), key, found)
         yield key, found, known
