@@ -9,10 +9,10 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.core.kernels.arithmetic import Arithmetic, _flush
+from workbench.core.kernels.arithmetic import FLUSHES, Arithmetic
 
 SMALL = np.float32(1e-38)      # subnormal
-pytestmark = pytest.mark.skipif(_flush() is None, reason="subnormal numbers stay what they are on this system")
+pytestmark = pytest.mark.skipif(not FLUSHES, reason="subnormal numbers stay what they are on this system")
 
 
 @pytest.fixture(autouse=True)

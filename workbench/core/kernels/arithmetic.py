@@ -7,72 +7,71 @@ while they compute a step, and only then: a user's own thread gets its way of co
 from __future__ import annotations
 
 import ctypes
-import functools
 import platform
 import sys
+import threading
 from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["Arithmetic"]
+__all__ = ["FLUSHES", "Arithmetic"]
 
-_REGISTERS: Final = {("linux", "x86_64"): (28, 0x8040), ("linux", "aarch64"): (0, 0x1000000)}
-"""(system, processor) -> where in C's `fenv_t` the register lies that says how to compute, and the bits that flush: FTZ and
+_REGISTERS: Final = {("linux", "x86_64"): (4, 0x8040), ("linux", "aarch64"): (0, 0x1000000)}
+"""(system, processor) -> where in C's `femode_t` the register lies that says how to compute, and the bits that flush: FTZ and
 DAZ of MXCSR (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, 10.2.3), FZ of FPCR (Arm ARM, C5.2.8)."""
-_ROOM: Final = 64      # bytes, at least those of a `fenv_t`
+_ROOM: Final = 16      # bytes, at least those of a `femode_t`
+_LEAST, _HALF = sys.float_info.min, 0.5      # a product of them is subnormal, or zero where such are flushed
 
 
-class _Flush:
-    """C's functions for the calling thread's floating-point environment."""
+class _Mode(threading.local):
+    """How a thread computes, as C's functions read and write it: its own way, and the same that flushes."""
 
     def __init__(self, place: int, bits: int) -> None:
-        library = ctypes.PyDLL("libm.so.6")      # which keeps the interpreter's lock: each call takes less than a microsecond
-        self.read, self.write = library.fegetenv, library.fesetenv
-        self.place, self.bits = place, bits
-
-    def begin(self) -> Any:
-        """Flush from now on; what to give to `write` later, None where it was so before."""
-        before: Any = ctypes.create_string_buffer(_ROOM)
-        self.read(before)
-        register = int.from_bytes(before[self.place:self.place + 4], sys.byteorder)
-        if register & self.bits == self.bits:
-            return None
-        flushing: Any = ctypes.create_string_buffer(before.raw, _ROOM)
-        flushing[self.place:self.place + 4] = (register | self.bits).to_bytes(4, sys.byteorder)
-        self.write(flushing)
-        return before
+        library = ctypes.PyDLL("libm.so.6")      # keeps the interpreter's lock: a call takes less than a microsecond
+        self.before, flushing = (ctypes.c_char * _ROOM)(), (ctypes.c_ubyte * _ROOM)()
+        library.fegetmode(flushing)
+        register = int.from_bytes(flushing[place:place + 4], sys.byteorder) | bits
+        flushing[place:place + 4] = list(register.to_bytes(4, sys.byteorder))
+        self.flushing: Any = flushing
+        self.read, self.write = library.fegetmode, library.fesetmode
 
 
-@functools.cache
-def _flush() -> _Flush | None:
+def _found() -> _Mode | None:
     """None where this project does not know how, or it does not help: subnormal numbers stay what they are."""
     known = _REGISTERS.get((sys.platform, platform.machine()))
-    if known is None:
-        return None
     try:
-        found = _Flush(*known)
+        made = None if known is None else _Mode(*known)
     except (OSError, AttributeError):
         return None
-    before, smallest = found.begin(), np.finfo(np.float32).tiny
-    flushed = smallest * np.float32(0.5) == 0
-    if before is not None:
-        found.write(before)
-    return found if flushed else None
+    if made is None:
+        return None
+    made.read(made.before)
+    made.write(made.flushing)
+    flushed = _LEAST * _HALF == 0
+    made.write(made.before)
+    return made if flushed else None
+
+
+_mode: Final = _found()
+FLUSHES: Final = _mode is not None
+"""Are subnormal numbers flushed on this system?"""
 
 
 class Arithmetic:
     """A context in which the calling thread computes as a step does. OpenMP's threads inherit it from who starts them."""
 
-    __slots__ = ("_before", "_errors")
+    __slots__ = ("_errors", "_mode")
 
     def __enter__(self) -> None:
         self._errors = np.errstate(all="ignore")
         self._errors.__enter__()
-        flush = _flush()
-        self._before = flush.begin() if flush is not None else None
+        self._mode = mode = _mode if _LEAST * _HALF != 0 else None      # else it is so already
+        if mode is not None:
+            mode.read(mode.before)
+            mode.write(mode.flushing)
 
-    def __exit__(self, *error: object) -> None:
-        flush = _flush()
-        if flush is not None and self._before is not None:
-            flush.write(self._before)
-        self._errors.__exit__(*error)      # type: ignore[arg-type]
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        mode = self._mode
+        if mode is not None:
+            mode.write(mode.before)
+        self._errors.__exit__(kind, error, traceback)
