@@ -222,12 +222,18 @@ def _(node: Operation, dy: Any) -> Any:
 
 
 def _joined(inputs: Sequence[Tensor], attrs: Any) -> list[Shape]:
-    return [Shape([None]) + _element_shape(attrs)]
+    return [Shape([attrs["rows"]]) + _element_shape(attrs)]
 
 
-@op("list? -> ?", types="variant -> @dtype", shape=_joined)
-def list_concat(list: Any, *, dtype: DType, shape: Any = None) -> Any:
-    """[n1+n2+…, ...]: the elements joined along their first axis; `shape` is that of one row."""
+def _concat_into(list: Any, out: Any, *, dtype: DType, shape: Any, rows: int | None) -> None:
+    """Only where `rows` are known, which is found of lists that are never of another length."""
+    if list.length:
+        np.concatenate([*list][::-1], out=out)
+
+
+@op("list? -> ?", types="variant -> @dtype", shape=_joined, into=_concat_into)
+def list_concat(list: Any, *, dtype: DType, shape: Any = None, rows: int | None = None) -> Any:
+    """[n1+n2+…, ...]: the elements joined along their first axis; `shape` is that of one row, of `rows` if that is known."""
     if not list.length:
         return np.zeros((0, *(d or 0 for d in as_shape(shape).sizes or ())), dtype.numpy)
     if np.ndim(next(iter(list))) == 0:

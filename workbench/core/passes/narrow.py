@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Operation, Tensor
@@ -17,7 +19,7 @@ from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import BODIES
-from workbench.core.ops.flow_trips import trips
+from workbench.core.ops.flow_trips import counter
 from workbench.core.passes.bodies import changed
 from workbench.core.passes.rewrite import Rewrite, walked
 
@@ -84,12 +86,15 @@ class _Walk:
         held = self._held.get(inputs[0]) if op.kind in _SAY else None
         if held is None or not isinstance(held.element, Shape):
             return None
-        declared, found = as_shape(op.attrs["shape"]), held.element[1:] if op.kind == "list_concat" else held.element
+        joins = op.kind == "list_concat" and held.element.rank != 0
+        declared, found = as_shape(op.attrs["shape"]), held.element[1:] if joins else held.element
         if not declared.compatible(found):      # the step says what is wrong
             return None
         told: dict[str, Any] = {"shape": declared.merge(found)}
         if op.kind == "list_stack" and op.attrs["length"] is None:
             told["length"] = held.length
+        if joins and held.length is not None and held.element.sizes and held.element.sizes[0] is not None:
+            told["rows"] = held.length * held.element.sizes[0]
         return {**op.attrs, **told} if any(op.attrs[key] != value for key, value in told.items()) else None
 
     # bodies
@@ -113,9 +118,17 @@ class _Walk:
         except errors.Error:      # it will not run, or fails in the step, which says where
             return state.copy(op, inputs)
         outputs = state.copy(op, inputs, {**op.attrs, **told})
-        turns = trips(outputs[0].op)
+        counts = counter(outputs[0].op)
+        turns = None if counts is None else counts.turns
         self._note(outputs, [_grown(*each, turns) for each in zip(self.facts(inputs), given, made.arguments, made.results)])
+        if counts is not None and not op.definition.stateful:      # so that the loop of its gradient knows where to begin
+            outputs[counts.position] = _number(counts.end, outputs[counts.position], op, state)
         return outputs
+
+
+def _number(value: int, like: Tensor, op: Operation, state: Rewrite) -> Tensor:
+    attrs = {"value": np.asarray(value, like.dtype.numpy), "dtype": like.dtype}
+    return state.create("constant", (), attrs, f"{op.name}/turns", op).outputs[0]
 
 
 def _body(body: Subgraph, given: Facts) -> tuple[Subgraph, Facts]:
