@@ -11,6 +11,7 @@ import pytest
 import workbench as wb
 from workbench import errors
 from workbench.train import testing
+from workbench.train.config import ConfigProto
 from workbench.train.testing import TestCase
 
 
@@ -36,6 +37,26 @@ class Sums(TestCase):
                 session.run(x, {x: [1.0]})
         self.folder = self.get_temp_dir()
         assert os.path.isdir(self.folder) and self.get_temp_dir() == self.folder
+
+
+class Absent(TestCase):
+    """A graph for a device that no machine has."""
+
+    __test__ = False
+
+    def runTest(self):
+        for graph in (None, wb.Graph()):
+            with self.test_session(graph=graph), wb.device("/gpu:77"):
+                self.assertAllEqual(wb.constant(2.0) + 1.0, 3.0)
+        with self.test_session(config=ConfigProto(), graph=wb.Graph()), wb.device("/gpu:77"):
+            self.assertRaises(errors.PlacementError, (wb.constant(2.0) + 1.0).eval)
+
+
+def test_sessions_of_a_case_take_another_device_for_one_that_is_not_there():
+    """As TensorFlow's: a model for GPUs is tested without one."""
+    result = unittest.TestResult()
+    Absent().run(result)
+    assert not result.errors and not result.failures, result
 
 
 def test_a_case_runs_and_cleans_up():
