@@ -106,3 +106,30 @@ def test_files_that_a_test_brings_lie_where_the_environment_says(monkeypatch, tm
     monkeypatch.delenv("TEST_SRCDIR")
     monkeypatch.chdir(tmp_path)
     assert testing.test_src_dir_path("words.txt") == str(tmp_path / "words.txt")
+
+
+def test_tests_of_both_modes_run_once_in_a_session_of_their_case():
+    from workbench.tf1.contrib.eager.python import tfe
+
+    import workbench.tf1 as tf
+
+    seen = []
+
+    @tfe.run_all_tests_in_graph_and_eager_modes
+    class All(tf.test.TestCase):
+        __test__ = False
+
+        def test_one(self):
+            seen.append(float(self.evaluate(tf.constant(1.0) + 1.0)))
+
+    class Some(tf.test.TestCase):
+        __test__ = False
+
+        @tfe.run_test_in_graph_and_eager_modes()
+        def test_two(self):
+            seen.append(float(self.evaluate(tf.constant(3.0))))
+    for case in (All("test_one"), Some("test_two")):
+        result = unittest.TestResult()
+        case.run(result)
+        assert result.wasSuccessful(), result.errors
+    assert seen == [2.0, 3.0] and not tfe.in_eager_mode()
