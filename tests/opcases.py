@@ -304,6 +304,8 @@ case("gather_nd", A, np.zeros((2, 0), np.int32), value=lambda p, i: np.stack([p,
 case("scatter_nd", np.zeros((2, 0), np.int32), reals(2, 3), ints(3), value=lambda i, u, s: u.sum(0), label="whole",
      unknown=False)
 case("scatter_nd", ints([0], [2], [0]), reals(3), ints(4), value=lambda i, u, s: np.array([u[0] + u[2], 0, u[1], 0]))
+case("tensor_scatter_update", T, ints([0, 1], [1, 2]), reals(2, 2), unknown=False,
+     value=lambda t, i, u: np.stack([np.stack([t[0, 0], u[0], t[0, 2]]), np.stack([t[1, 0], t[1, 1], u[1]])]))
 case("sparse_to_dense", ints([0, 1], [2, 0]), ints(3, 2), reals(2), fed=False,
      value=lambda i, s, v: np.array([[7, v[0]], [7, 7], [v[1], 7]]), attrs={"default_value": 7})
 case("sparse_to_dense", ints(0, 2), ints(4)[0:1], ONE, value=lambda i, s, v: np.array([v, 0, v, 0]), label="scalar")

@@ -27,6 +27,20 @@ def step(cell, *states):
     return (x, *run([output, new, wb.trainable_variables()]))
 
 
+def test_cells_on_top_of_each_other_begin_with_what_each_begins_with():
+    """A cell of a program may begin with other than zeros; the state of attention depends on the step's lengths."""
+    class Started(wb.nn.rnn_cell.BasicRNNCell):
+        def zero_state(self, batch_size, dtype):
+            return wb.ones([batch_size, self.state_size], dtype)
+    stack = wb.nn.rnn_cell.MultiRNNCell([Started(2), wb.nn.rnn_cell.BasicLSTMCell(3)])
+    first, second = run(stack.zero_state(wb.constant(2), "float32"))
+    assert first.tolist() == [[1, 1], [1, 1]] and second.h.tolist() == [[0] * 3] * 2
+    assert type(second) is wb.nn.rnn_cell.LSTMStateTuple
+    aside = wb.nn.rnn_cell.MultiRNNCell([wb.nn.rnn_cell.BasicRNNCell(2)] * 2, state_is_tuple=False)
+    [flat] = run([aside.zero_state(2, "float32")])
+    assert flat.tolist() == [[0] * 4] * 2
+
+
 def numbers(units: int) -> np.ndarray:
     return RNG.normal(size=(3, units)).astype(np.float32)
 

@@ -196,3 +196,15 @@ def test_a_getter_that_says_nothing_of_reuse_makes_or_finds_the_variable():
         with wb.variable_scope("s", reuse=True, custom_getter=named):
             found.append(wb.get_variable("v", [2]))
     assert found[0] is found[1] and found[0].name == "s/v_more:0" and found[0] is not plain
+
+
+def test_a_first_value_given_in_a_branch_stands_outside_of_it():
+    """tensorforce counts its synchronisations so: a number, or an array, as the initializer of a variable in a cond."""
+    def branch():
+        step = wb.get_variable("step", dtype="int32", initializer=-5, trainable=False)
+        table = wb.get_variable("table", initializer=np.array([1.0, 2.0]), trainable=False)
+        return wb.cast(step, "float64") + table
+    with wb.Graph().as_default(), wb.Session() as session:
+        found = wb.cond(wb.constant(True), lambda: wb.cond(wb.constant(True), branch, lambda: np.zeros(2)), lambda: np.zeros(2))
+        session.run(wb.global_variables_initializer())
+        assert session.run(found).tolist() == [-4, -3]

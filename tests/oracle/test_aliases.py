@@ -119,6 +119,47 @@ for _name in ("union", "intersection", "difference"):
              ints([2, 9], [5, 5]), order=0, modes=("known",))
 
 
+# names that came after 1.4
+UNIT, NEAR_ZERO = positive(2, 24, 26, 3) / 3, np.array([[0.0, 1.5, -2.0], [0.0, 0.5, 3.0]])
+ROWS.each("image.psnr image.ssim", UNIT, UNIT[:, ::-1] * 0.9, np.array(1.0), order=1, modes=SINGLE, tolerance=1e-4)
+ROWS.row("image.ssim of bytes", lambda tf, x, y: tf.image.ssim(tf.cast(x, "uint8"), tf.cast(y, "uint8"), 255),
+         ints(*range(432)).reshape(1, 12, 12, 3) % 251, ints(*range(432)).reshape(1, 12, 12, 3) % 239, order=0, tolerance=1e-5)
+ROWS.row("image.ssim_multiscale", lambda tf, x, y: tf.image.ssim_multiscale(x, y, 1.0, power_factors=(0.4, 0.6)), UNIT,
+         UNIT * 0.8, order=0, modes=SINGLE, tolerance=1e-5)
+ROWS.row("image.sobel_edges", lambda tf, x: tf.image.sobel_edges(x), positive(2, 5, 4, 3), order=1, modes=SINGLE)
+for _size in ((9, 5), (4, 12), (3, 3)):
+    ROWS.row(f"image.resize_image_with_pad {_size}", lambda tf, x, s=_size: tf.image.resize_image_with_pad(x, *s), IMAGES,
+             order=1, modes=SINGLE)
+ROWS.each("math.xlogy math.xdivy math.multiply_no_nan", NEAR_ZERO, positive(2, 3), order=1)
+ROWS.each("math.xlogy math.xdivy", NEAR_ZERO, np.array([0.0, 2.0, 1.0]), order=0, label="nothing")
+ROWS.each("math.xlog1py", NEAR_ZERO, positive(2, 3), order=0)
+ROWS.each("math.reciprocal_no_nan", NEAR_ZERO, order=0)
+ROWS.each("math.erfcinv", positive(4) / 4 + 0.1, order=1, tolerance=1e-6)
+ROWS.row("math.polyval", lambda tf, x: tf.math.polyval([tf.cast(c, x.dtype) for c in (2.0, -1.0, 0.5)], x), reals(3))
+for _name in ("reduce_std", "reduce_variance", "reduce_euclidean_norm"):
+    ROWS.row(f"math.{_name}", lambda tf, x, n=_name: [getattr(tf.math, n)(x), getattr(tf.math, n)(x, 1, True)], reals(3, 4),
+             order=1)
+ROWS.row("linalg.matvec", lambda tf, a, b: [tf.linalg.matvec(a, b), tf.linalg.matvec(a, b[:, :3], transpose_a=True)],
+         reals(2, 3, 4), reals(2, 4, seed=3), order=1)
+ROWS.row("linalg.normalize", lambda tf, x: [*tf.linalg.normalize(x), *tf.linalg.normalize(x, ord=1, axis=-1)], reals(2, 3),
+         order=1)
+ROWS.row("linalg.pinv", lambda tf, x: tf.linalg.pinv(x), reals(2, 4, 3), order=0, modes=("known",), tolerance=1e-8)
+ROWS.row("repeat", lambda tf, x: [tf.repeat(x, 2), tf.repeat(x, 3, axis=1), tf.repeat(x, [2, 0], axis=0)], reals(2, 3), order=1)
+ROWS.row("where_v2", lambda tf, x, y: [tf.where_v2(x > 0.0, x, y), tf.where_v2(x > 0.0, x, 0.0), tf.where_v2(x > 0.0)],
+         reals(2, 3), reals(3, seed=4), order=1)
+for _name in ("update", "add", "sub"):
+    ROWS.row(f"tensor_scatter_{_name}", lambda tf, x, i, u, n=_name: getattr(tf, f"tensor_scatter_{n}")(x, i, u), reals(3, 4),
+             ints([2], [0]), reals(2, 4, seed=2), order=1)
+ROWS.row("pools of sequences", lambda tf, x: [tf.nn.max_pool1d(x, 2, 2, "SAME"), tf.nn.avg_pool1d(x, [3], [2], "VALID")],
+         reals(2, 7, 3), order=1, modes=("constant", "float32"))
+ROWS.row("strings", lambda tf, x: [tf.strings.length(x), tf.strings.length(x, unit="UTF8_CHAR"), tf.strings.lower(x),
+                                   tf.strings.upper(x), tf.strings.lower(x, encoding="utf-8"),
+                                   tf.strings.regex_full_match(x, "A.*"), *[
+                                       part for sep in (None, " ") for part in parts(
+                                           tf.strings.split(x, sep=sep, result_type="SparseTensor"))]],
+         np.array([b"A b", "\u00c4rger  x ".encode(), b""], object), order=0, modes=("known",))
+
+
 @ROWS.cases()
 def test_agrees(row: Row, mode: str) -> None:
     check(row, mode)

@@ -34,6 +34,12 @@ SCHEDULES: dict[str, Callable[[Any, Any], Any]] = {
     "polynomial squared": lambda tf, s: tf.train.polynomial_decay(0.5, s, 8, 0.1, power=2.0),
     "polynomial again and again": lambda tf, s: tf.train.polynomial_decay(0.5, s, 4, 0.1, cycle=True),
     "pieces": lambda tf, s: tf.train.piecewise_constant(s, [3, 7], [0.5, 0.2, 0.1]),
+    "cosine": lambda tf, s: tf.train.cosine_decay(0.5, s, 8),
+    "cosine above nothing": lambda tf, s: tf.train.cosine_decay(0.5, s, 8, alpha=0.2),
+    "cosine again and again": lambda tf, s: tf.train.cosine_decay_restarts(0.5, s, 4),
+    "cosine again as long": lambda tf, s: tf.train.cosine_decay_restarts(0.5, s, 4, t_mul=1.0, m_mul=0.5, alpha=0.1),
+    "line and cosine": lambda tf, s: tf.train.linear_cosine_decay(0.5, s, 8, num_periods=1.5, alpha=0.1, beta=0.01),
+    "pieces by their later name": lambda tf, s: tf.train.piecewise_constant_decay(s, [3, 7], [0.5, 0.2, 0.1]),
     "pieces of integers": lambda tf, s: tf.train.piecewise_constant(s, [3, 7], [5, 2, 1]),
 }
 

@@ -9,12 +9,13 @@ import pytest
 
 HELPER = """
 import numpy as np
+import own_six as _six
 def steps(a):
     return int(a) + int("3") + int("11", base=2)
 def ragged(a):
     return np.array(a)
 def pairs(d):
-    return sorted(d.iteritems())
+    return sorted(d.iteritems()) + sorted(_six.iteritems(d))
 """
 SCRIPT = """
 from __future__ import print_function
@@ -67,10 +68,11 @@ raise SystemExit(helper.steps(one))
 
 def test_a_program_of_then_runs_as_it_stands(tmp_path):
     (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "own_six.py").write_text("def iteritems(d):\n    return d.items()\n")
     (tmp_path / "program.py").write_text(SCRIPT)
     done = subprocess.run([sys.executable, "-m", "workbench.tf1", "run", str(tmp_path / "program.py")], capture_output=True,
                           text=True, check=False)
-    assert done.stdout == "4 4.0 10 [(1, 2)] True\n[0.5] [ 0.5 -1. ]\n", done.stderr
+    assert done.stdout == "4 4.0 10 [(1, 2), (1, 2)] True\n[0.5] [ 0.5 -1. ]\n", done.stderr
     assert done.returncode == 10 and "OK" in done.stderr
     assert not list(tmp_path.rglob("*.pyc"))      # what was read as it was then is not kept for others
 

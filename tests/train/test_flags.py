@@ -128,6 +128,12 @@ def test_a_gfile_is_opened_when_it_is_used(tmp_path: Path):
     text.close()
     with files.GFile(path, "rb") as file:
         assert file.read() == b"one\ntwo\n"
+    picture = str(tmp_path.parent / "lines.png")
+    with files.GFile(picture, "w") as file:      # as tensorflow/nmt writes those of its attention
+        file.write(b"\x89PNG")
+        file.write("\u00c4")
+    with open(picture, "rb") as plain:
+        assert plain.read() == b"\x89PNG" + "\u00c4".encode()
     assert files.Stat(path)[0] == 8 and not files.Stat(path).is_directory
     missing = files.GFile(path + "x")
     with pytest.raises(errors.NotFoundError, match=r"lines.txtx' does not exist; check the path"):

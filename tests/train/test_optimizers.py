@@ -354,3 +354,14 @@ def test_programs_find_the_state_of_adam_among_its_attributes():
         session.run([one.initializer for one in [v, *slots_of, *found]])
         session.run(step)
         assert {one.op.name for one in found} == {"beta1_power", "beta2_power"} and session.run(v).tolist() != [1, 2]
+
+
+def test_slots_are_listed_by_names_that_can_be_sorted():
+    """As in TensorFlow: by the graph and the name of the variable; programs that save them go through both levels in order."""
+    with wb.Graph().as_default() as graph:
+        b, a = wb.Variable([1.0], name="b"), wb.Variable([2.0], name="a")
+        optimizer = wb.train.MomentumOptimizer(0.1, 0.9)
+        optimizer.minimize(wb.reduce_sum(a * b))
+        assert sorted(optimizer._slots["momentum"]) == [(graph, "a"), (graph, "b")]
+        assert [optimizer._slots[slot][key] for slot in optimizer._slots for key in sorted(optimizer._slots[slot])] == [
+            optimizer.get_slot(a, "momentum"), optimizer.get_slot(b, "momentum")]

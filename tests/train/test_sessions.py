@@ -337,3 +337,14 @@ def test_recovering_gives_local_variables_their_values_also_without_a_checkpoint
 def test_checkpoints_have_one_interval():
     with pytest.raises(ValueError, match="Can not provide both every_secs and every_steps"):
         train.CheckpointSaverHook("nowhere", save_secs=3, save_steps=4)
+
+
+def test_the_session_inside_of_a_monitored_one_is_found():
+    """By the method that tensorforce calls, and by going down, as programs do that save past the hooks."""
+    with wb.Graph().as_default():
+        x = wb.constant(2.0)
+        with wb.train.MonitoredTrainingSession() as session:
+            inner = session
+            while type(inner).__name__ != "Session":
+                inner = inner._sess
+            assert inner is session._tf_sess() and inner.run(x) == 2.0

@@ -11,6 +11,7 @@ import pytest
 import workbench as wb
 from workbench import errors
 from workbench.train import testing
+from workbench.train.config import ConfigProto
 from workbench.train.testing import TestCase
 
 
@@ -36,6 +37,26 @@ class Sums(TestCase):
                 session.run(x, {x: [1.0]})
         self.folder = self.get_temp_dir()
         assert os.path.isdir(self.folder) and self.get_temp_dir() == self.folder
+
+
+class Absent(TestCase):
+    """A graph for a device that no machine has."""
+
+    __test__ = False
+
+    def runTest(self):
+        for graph in (None, wb.Graph()):
+            with self.test_session(graph=graph), wb.device("/gpu:77"):
+                self.assertAllEqual(wb.constant(2.0) + 1.0, 3.0)
+        with self.test_session(config=ConfigProto(), graph=wb.Graph()), wb.device("/gpu:77"):
+            self.assertRaises(errors.PlacementError, (wb.constant(2.0) + 1.0).eval)
+
+
+def test_sessions_of_a_case_take_another_device_for_one_that_is_not_there():
+    """As TensorFlow's: a model for GPUs is tested without one."""
+    result = unittest.TestResult()
+    Absent().run(result)
+    assert not result.errors and not result.failures, result
 
 
 def test_a_case_runs_and_cleans_up():
@@ -85,3 +106,30 @@ def test_files_that_a_test_brings_lie_where_the_environment_says(monkeypatch, tm
     monkeypatch.delenv("TEST_SRCDIR")
     monkeypatch.chdir(tmp_path)
     assert testing.test_src_dir_path("words.txt") == str(tmp_path / "words.txt")
+
+
+def test_tests_of_both_modes_run_once_in_a_session_of_their_case():
+    from workbench.tf1.contrib.eager.python import tfe
+
+    import workbench.tf1 as tf
+
+    seen = []
+
+    @tfe.run_all_tests_in_graph_and_eager_modes
+    class All(tf.test.TestCase):
+        __test__ = False
+
+        def test_one(self):
+            seen.append(float(self.evaluate(tf.constant(1.0) + 1.0)))
+
+    class Some(tf.test.TestCase):
+        __test__ = False
+
+        @tfe.run_test_in_graph_and_eager_modes()
+        def test_two(self):
+            seen.append(float(self.evaluate(tf.constant(3.0))))
+    for case in (All("test_one"), Some("test_two")):
+        result = unittest.TestResult()
+        case.run(result)
+        assert result.wasSuccessful(), result.errors
+    assert seen == [2.0, 3.0] and not tfe.in_eager_mode()

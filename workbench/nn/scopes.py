@@ -371,7 +371,8 @@ def _initial(full: str, shape: Any, dtype: DType, guess: bool, initializer: Any)
         if shape is not None and not as_shape(shape).compatible(convert(initializer).shape):
             raise errors.InvalidArgumentError(f"get_variable: {full!r} is asked with shape {as_shape(shape)} but its "
                                               f"initial value has {convert(initializer).shape}; leave the shape out")
-        given = convert(initializer, None if hasattr(initializer, "dtype") else dtype)
+        with contextlib.nullcontext() if isinstance(initializer, (Tensor, Variable)) else root_graph().as_default():
+            given = convert(initializer, None if hasattr(initializer, "dtype") else dtype)      # not in the body of a branch
         if not guess and given.dtype is not dtype:
             raise errors.DtypeError(f"get_variable: {full!r}: Initializer type {given.dtype.name} and explicit dtype "
                                     f"{dtype.name} don't match; leave the dtype out, or cast the value")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
 from typing import Any as _Any
 
 import workbench as _wb
@@ -34,6 +35,7 @@ from workbench.tf1 import functions as _functions
 from workbench.tf1 import graphs as _graphs
 from workbench.tf1 import imports as _imports
 from workbench.tf1 import language as _language
+from workbench.tf1 import later as _later
 from workbench.tf1 import missing as _missing
 from workbench.tf1 import mnist_model as _mnist_model
 from workbench.tf1 import names as _names
@@ -62,7 +64,7 @@ from workbench.train.sessions import hooks_more as _hooks
 from workbench.train.sessions import managers as _sessions
 from workbench.train.sessions.timer import SecondOrStepTimer as _SecondOrStepTimer
 
-__version__ = "1.15.0-workbench-" + _wb.__version__
+__version__ = "1.9.0"      # programs compare it as text too: "1.15" is before "1.4" then
 VERSION = __version__
 
 
@@ -177,7 +179,7 @@ newaxis = None
 half, double = _wb.float16, _wb.float64
 layers = _overlay(_wb.layers, **_names_of(_layers_1d, _layers_3d, _layer_classes))
 reverse_v2 = reverse
-GIT_VERSION, COMPILER_VERSION = __version__, "none: nothing is compiled ahead"
+GIT_VERSION, COMPILER_VERSION = "workbench-" + _wb.__version__, "none: nothing is compiled ahead"
 trace = _ops.trace
 diag = _ops.diag
 to_complex64, to_complex128 = _to("complex64"), _to("complex128")
@@ -303,10 +305,12 @@ dequantize, quantize_v2, quantized_concat = _ops.dequantize, _ops.quantize_v2, _
 QUANTIZED_DTYPES = frozenset([qint8, quint8, qint16, quint16, qint32])
 decode_json_example = _ops.decode_json_example
 IdentityReader, ConditionalAccumulatorBase = _readers.IdentityReader, _accumulators.ConditionalAccumulator
+data = _overlay(_wb.data)
 _functions.install(globals())
 _names.rename(globals(), _names.DEFAULTS)
 _names.rename(vars(nn), _names.NN_DEFAULTS)
 _names.rename(vars(layers), _names.LAYER_DEFAULTS)
+_later.install(globals())
 
 
 def _placed(root: _Namespace) -> None:
@@ -319,6 +323,7 @@ def _placed(root: _Namespace) -> None:
                 waiting.append((f"{path}.{name}", value))
 
 
+vars(compat)["v1"] = _sys.modules[__name__]
 _placed(_Namespace(**{name: value for name, value in globals().items() if not name.startswith("_")}))
 _imports.install()
 

@@ -49,7 +49,7 @@ from workbench.nn.recurrent import (
     rnn_wrappers,
     seq2seq,
 )
-from workbench.tf1 import families, functions, graphs, profiler, serving, slim_parts
+from workbench.tf1 import families, functions, graphs, profiler, serving, slim_parts, tpus
 from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.keras_names import keras
 from workbench.tf1.learning import learn
@@ -173,6 +173,7 @@ _graph_editor = Namespace(
         "transform": [graph_copies, graph_transform], "util": [graph_select, graph_reroute]}.items()})
 
 contrib = Namespace(
+    tpu=tpus.tpu, cluster_resolver=tpus.cluster_resolver, eager=tpus.eager,
     tensorboard=Namespace(plugins=Namespace(projector=_Projector(visualize_embeddings=_visualize_embeddings))),
     distributions=Namespace(
         **vars(families.distributions),

@@ -131,6 +131,17 @@ _SHAPES: dict[str, Callable[..., Any]] = {
     "rank": lambda x, name=None: ops.size(x.dense_shape, name=name)}
 
 
+def _folding(fold: Callable[..., Any]) -> Callable[..., Any]:
+    """`fold` over one tensor: a list of elements is put together, as in TensorFlow 1.4."""
+    @functools.wraps(fold)
+    def call(fn: Any, elems: Any, *more: Any, **options: Any) -> Any:
+        return fold(fn, ops.stack(elems) if isinstance(elems, list) else elems, *more, **options)
+    return call
+
+
+FUNCTIONS["foldl"], FUNCTIONS["foldr"] = _folding(ops.foldl), _folding(ops.foldr)
+
+
 @_offered
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
     """A constant; the last of too few values fills the rest of `shape`, unless `verify_shape`, which is a TypeError then."""

@@ -157,6 +157,8 @@ class _Older(ast.NodeTransformer):
 
     def __init__(self, tree: ast.AST) -> None:
         self.slices = any(isinstance(node, ast.Name) and node.id == "slice" for node in ast.walk(tree))
+        self.modules = {name.asname or name.name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))
+                        for name in node.names if isinstance(node, ast.Import) or name.name == "six"}
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
@@ -175,7 +177,7 @@ class _Older(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if not (isinstance(node.value, ast.Name) and node.value.id == "six"):      # which has its own for both
+        if not (isinstance(node.value, ast.Name) and node.value.id in self.modules):      # six has its own for both
             node.attr = METHODS.get(node.attr, node.attr)
         return node
 

@@ -23,6 +23,7 @@ from workbench.core.graph.device import parse
 from workbench.core.graph.entered import default_session
 from workbench.core.graph.graph import Graph, get_default_graph, reset_default_graph
 from workbench.core.run.session import Session
+from workbench.train.config import ConfigProto
 
 __all__ = ["Benchmark", "StubOutForTesting", "TestCase", "compute_gradient", "compute_gradient_error", "get_temp_dir",
            "gpu_device_name", "is_gpu_available", "main", "test_src_dir_path"]
@@ -68,13 +69,16 @@ class TestCase(unittest.TestCase):
     def test_session(self, graph: Graph | None = None, config: Any = None, use_gpu: bool = False,
                      force_gpu: bool = False) -> Iterator[Session]:
         """A session, the default within; with `use_gpu` on a GPU where there is one. With `force_gpu` InvalidArgumentError
-        where there is none.
+        where there is none; without it and without a `config` of its own, what asks for a device that is not there runs on
+        another.
 
         Without a graph it is on the default graph, and the same for a whole test, however often it is asked for: variables
         keep their values in between. With one it is new, and closed at the end.
         """
         if force_gpu and not any(":GPU:" in device for device in Session(graph=Graph(), config=config).list_devices()):
             raise errors.InvalidArgumentError("test_session: force_gpu is True but there is no GPU device; leave it out")
+        if config is None and not force_gpu:
+            config = ConfigProto(allow_soft_placement=True)
         if graph is not None:
             with Session(graph=graph, config=config) as session, graph.as_default():
                 yield session

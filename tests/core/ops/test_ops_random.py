@@ -79,6 +79,8 @@ def test_normal_and_truncated() -> None:
 def test_multinomial_draws_no_class_whose_logit_is_not_finite() -> None:
     rows = np.float32([[np.nan, 0, 1], [np.inf, -np.inf, 0], [0, np.nan, np.nan]])
     drawn = evaluate([ops.multinomial(rows, 200, seed=2)])[0]
+    narrow = evaluate([ops.multinomial(rows, 200, seed=2, output_dtype="int32")])[0]
+    assert narrow.dtype == np.int32 and narrow.shape == drawn.shape and set(np.unique(narrow)) == set(np.unique(drawn))
     assert [sorted(set(row)) for row in drawn.tolist()] == [[1, 2], [2], [0]]
     with pytest.raises(errors.InvalidArgumentError, match=r"multinomial: row 1 of logits \(shape \[2, 2\]\) has no finite"):
         evaluate([ops.multinomial([[0.0, 0.0], [np.nan, np.inf]], 3)])

@@ -94,5 +94,5 @@ def test_the_beginning_and_the_end():
     iterator.initialize(("take", SLICES, 1), TEN)
     iterator.initialize(("skip", SLICES, 9), TEN, only_new=True)
     assert iterator.take()[0] == 0
-    with pytest.raises(errors.OutOfRangeError, match="iterator 'it': it is at the end of its data; stop, or initialise"):
+    with pytest.raises(errors.OutOfRangeError, match="iterator 'it': End of sequence: its data are all read; stop"):
         iterator.take()

@@ -190,7 +190,7 @@ def _joined(inputs, attrs):
         for a, d in enumerate(tensor.shape.sizes or ()):
             if a != axis and None not in (d, dims[a]) and d != dims[a]:
                 raise errors.ShapeError(f"concat: values[{known[a]}] axis {a} is {dims[a]} but values[{i}] axis {a} is {d}; "
-                                        f"only axis {axis} may differ")
+                                        f"only axis {axis} may differ (Dimension {a} in both shapes must be equal)")
             if dims[a] is None:
                 dims[a], known[a] = d, i
     along = [tensor.shape[axis].value for tensor in inputs]

@@ -211,10 +211,12 @@ def candidate_sampler_(context, true_classes, *, num_sampled, unique, range_max,
 
 
 @front("multinomial")
-def _(multinomial, logits, num_samples, seed=None, name=None):
-    """int64 [n, num_samples]: classes drawn with probability softmax(logits[i]) from float logits [n, classes]."""
+def _(multinomial, logits, num_samples, seed=None, name=None, output_dtype=None):
+    """[n, num_samples]: classes drawn with probability softmax(logits[i]) from float logits [n, classes], int64 or of the
+    integer type `output_dtype`."""
     first, second = random_seeds(seed)
-    return multinomial(logits, num_samples, first, second, name=name)
+    drawn = multinomial(logits, num_samples, first, second, name=name)
+    return drawn if output_dtype is None else ops.cast(drawn, output_dtype)
 
 
 @composed

@@ -123,6 +123,48 @@ def regex_replace(input: Any, *, pattern: str, rewrite: str, replace_global: boo
     return _mapped(lambda item: expression.sub(rewrite.encode(), item, 0 if replace_global else 1), input)
 
 
+@op("input[...] -> [...]", types="string -> bool", **TEXT)
+def regex_full_match(input: Any, *, pattern: str) -> Any:
+    """Is each string, from its first byte to its last, a match of a regular expression?"""
+    expression = re.compile(pattern.encode())
+    return _mapped(lambda item: expression.fullmatch(item) is not None, input, bool)
+
+
+def _text_of(where: str, item: bytes) -> str:
+    try:
+        return item.decode("utf-8")
+    except UnicodeDecodeError:
+        raise errors.InvalidArgumentError(f"{where}: {item[:20]!r} is no UTF-8; leave the unit or the encoding away to "
+                                          "work with bytes") from None
+
+
+@op("input[...] -> [...]", types="string -> int32", **TEXT)
+def string_length(input: Any, *, unit: str = "BYTE") -> Any:
+    """How many bytes, or with unit UTF8_CHAR characters, each string has."""
+    if unit not in ("BYTE", "UTF8_CHAR"):
+        raise errors.InvalidArgumentError(f"string_length: unit is {unit!r}; use BYTE or UTF8_CHAR")
+    characters = unit == "UTF8_CHAR"
+    return _mapped(lambda item: (_text_of("string_length", item) if characters else item).__len__(), input, np.int32)
+
+
+def _cased(where: str, input: Any, encoding: str, bare: Callable[[bytes], bytes], wide: Callable[[str], str]) -> Any:
+    if encoding not in ("", "utf-8"):
+        raise errors.InvalidArgumentError(f"{where}: encoding is {encoding!r}; leave it empty for ASCII or use utf-8")
+    return _mapped(lambda item: wide(_text_of(where, item)).encode() if encoding else bare(item), input)
+
+
+@op("input[...] -> [...]", types="string -> string", **TEXT)
+def string_lower(input: Any, *, encoding: str = "") -> Any:
+    """Each string with small letters: of ASCII alone, or with encoding utf-8 of all scripts."""
+    return _cased("string_lower", input, encoding, bytes.lower, str.lower)
+
+
+@op("input[...] -> [...]", types="string -> string", **TEXT)
+def string_upper(input: Any, *, encoding: str = "") -> Any:
+    """Each string with capital letters: of ASCII alone, or with encoding utf-8 of all scripts."""
+    return _cased("string_upper", input, encoding, bytes.upper, str.upper)
+
+
 # coding
 
 @op("input[...] -> [...]", types="string -> string", **TEXT)

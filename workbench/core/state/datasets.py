@@ -102,8 +102,8 @@ class DatasetIterator:
         if isinstance(found, Failure):
             raise found.error
         if found is None:
-            raise errors.OutOfRangeError(f"iterator {self.name!r}: it is at the end of its data; stop, or initialise it "
-                                         "again")
+            raise errors.OutOfRangeError(f"iterator {self.name!r}: End of sequence: its data are all read; stop, or initialise "
+                                         "it again")
         return found
 
 

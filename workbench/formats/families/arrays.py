@@ -31,6 +31,7 @@ rows("""
     gather GatherV2 params indices axis! | Tparams:params Tindices:indices Taxis:axis
     gather_nd GatherNd params indices | Tparams:params Tindices:indices
     scatter_nd ScatterNd indices updates shape | T:updates Tindices:indices
+    tensor_scatter_update TensorScatterUpdate tensor indices updates | T:tensor Tindices:indices
     slice Slice x begin size | T:x Index:begin
     fill Fill dims value | T:value index_type:dims
     tile Tile x multiples | T:x Tmultiples:multiples

@@ -18,6 +18,10 @@ rows("""
     decode_json_example DecodeJSONExample json_examples
     regex_replace RegexReplace input pattern!string rewrite!string | replace_global=replace_global
     string_strip StringStrip input
+    string_length StringLength input | unit=unit
+    string_lower StringLower input | encoding=encoding
+    string_upper StringUpper input | encoding=encoding
+    regex_full_match RegexFullMatch input pattern!string
     substr Substr input pos len | T:pos
     serialize_parts SerializeSparse indices values shape | T:values
     serialize_rows SerializeManySparse indices values shape | T:values

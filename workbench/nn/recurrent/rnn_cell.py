@@ -140,6 +140,12 @@ class MultiRNNCell(RNNCell):
     def output_size(self) -> int:
         return self._cells[-1].output_size
 
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """What each cell begins with, which may be other than zeros; without `state_is_tuple` zeros."""
+        if not self._state_is_tuple:
+            return super().zero_state(batch_size, dtype)
+        return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
+
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         states = []
         if self._state_is_tuple and (not isinstance(state, (tuple, list)) or len(state) != len(self._cells)):

@@ -32,6 +32,10 @@ from workbench.train.input.examples import compression_of
 __all__ = ["Dataset", "FixedLengthRecordDataset", "Iterator", "TFRecordDataset", "TextLineDataset"]
 
 
+AHEAD = 8
+"""How many elements wait where it is ours to choose."""
+
+
 class Dataset(Elements):
     """Elements, each a tensor (dense or sparse) or a nested tuple or dictionary of tensors, described by where they come from.
 
@@ -101,9 +105,11 @@ class Dataset(Elements):
         return Dataset(("range", *map(_number, (start, stop, step))), Part(as_dtype("int64"), Shape(())))
 
     @staticmethod
-    def list_files(file_pattern: Any) -> Dataset:
-        """The sorted paths that match `file_pattern`, or any of several: string scalars."""
-        return Dataset.from_tensor_slices(ops.matching_files(convert(file_pattern)))
+    def list_files(file_pattern: Any, shuffle: bool | None = None, seed: int | None = None) -> Dataset:
+        """The paths that match `file_pattern`, or any of several: string scalars, sorted unless they are to be shuffled."""
+        paths = ops.matching_files(convert(file_pattern))
+        found = Dataset.from_tensor_slices(paths)
+        return found.shuffle(ops.maximum(ops.cast(ops.size(paths), "int64"), 1), seed) if shuffle else found
 
     @staticmethod
     def zip(datasets: Any) -> Dataset:
@@ -158,9 +164,14 @@ class Dataset(Elements):
         """The same elements, read ahead by a thread of their own until `buffer_size` of them wait.
 
         The thread ends with the data, when the iterator begins anew, and with the session. Errors come where the elements
-        would have. InvalidArgumentError when it is asked for less than one.
+        would have. -1 stands for AHEAD of them; InvalidArgumentError when it is asked for less than one otherwise.
         """
-        return self._with("prefetch", self._program, _number(buffer_size))
+        chosen = isinstance(buffer_size, int) and buffer_size == -1
+        return self._with("prefetch", self._program, _number(AHEAD if chosen else buffer_size))
+
+    def with_options(self, options: Any) -> Dataset:
+        """The same elements: how they are read is not chosen by options here."""
+        return self._with(*self._program)
 
     def cache(self, filename: Any = "") -> Dataset:
         """The same elements, kept in memory when they have been read to the end once, until the iterator begins anew; or in
@@ -231,8 +242,10 @@ class Dataset(Elements):
         """The elements of the dataset that `map_func` returns for each element, one dataset after the other."""
         return self._opened("flat_map", map_func)
 
-    def interleave(self, map_func: Callable[..., Dataset], cycle_length: Any, block_length: Any = 1) -> Dataset:
-        """As flat_map, from `cycle_length` datasets at a time, each giving `block_length` elements in its turn."""
+    def interleave(self, map_func: Callable[..., Dataset], cycle_length: Any, block_length: Any = 1,
+                   num_parallel_calls: Any = None) -> Dataset:
+        """As flat_map, from `cycle_length` datasets at a time, each giving `block_length` elements in its turn, whatever
+        `num_parallel_calls` is."""
         return self._opened("interleave", map_func, _number(cycle_length), _number(block_length))
 
     def batch(self, batch_size: Any, drop_remainder: bool = False) -> Dataset:

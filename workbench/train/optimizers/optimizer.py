@@ -18,6 +18,11 @@ __all__ = ["GradientsAndVariables", "Optimizer", "distinct"]
 GradientsAndVariables = Sequence[tuple[Any, Variable]]
 
 
+def _var_key(var: Any) -> tuple[Any, str]:
+    """What a variable is called in the tables of an optimizer: its graph and its name."""
+    return var.op.graph, var.op.name
+
+
 class Optimizer:
     """Base of all optimizers; a new one defines `_rule`, and in `_slots_of` its slots with their first values, or else
     `_apply_dense`, `_apply_sparse` and, if it has state, `_create_slots`, with `_zeros_slot` and others, `_prepare` and
@@ -34,7 +39,7 @@ class Optimizer:
     def __init__(self, use_locking: bool = False, name: str | None = None) -> None:
         self._name = name or type(self).__name__.removesuffix("Optimizer")
         self._use_locking = use_locking      # for what rules of programs pass on
-        self._slots: dict[str, dict[Variable, Variable]] = {}
+        self._slots: dict[str, dict[Any, Variable]] = {}
         self._extra: list[Variable] = []
 
     def get_name(self) -> str:
@@ -118,7 +123,7 @@ class Optimizer:
     # slots
     def get_slot(self, var: Variable, name: str) -> Variable | None:
         """The slot variable `name` of `var`, None before apply_gradients or where there is none."""
-        return self._slots.get(name, {}).get(var)
+        return self._slots.get(name, {}).get(_var_key(var))
 
     def get_slot_names(self) -> list[str]:
         """Names of the state it keeps for each variable, such as "momentum"."""
@@ -129,7 +134,7 @@ class Optimizer:
         return [*self._extra, *(v for slots in self._slots.values() for v in slots.values())]
 
     def _slot(self, var: Variable, name: str) -> Variable:
-        return self._slots[name][var]
+        return self._slots[name][_var_key(var)]
 
     def _make_slot(self, var: Variable, name: str, value: float = 0.0, title: str | None = None) -> Variable:
         """The slot `name` of `var`: its shape, filled with `value`, on its device; named after `title`, or the optimizer."""
@@ -139,31 +144,31 @@ class Optimizer:
             var, lambda: ops.fill(list(var.shape.static), ops.constant(value, var.dtype)), name, title or self._name)
 
     # what optimizers of programs make their state with
-    def _slot_dict(self, slot_name: str) -> dict[Variable, Variable]:
-        """The slots `slot_name` by their variables."""
+    def _slot_dict(self, slot_name: str) -> dict[Any, Variable]:
+        """The slots `slot_name`, by `_var_key` of their variables."""
         return self._slots.setdefault(slot_name, {})
 
     def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
         """The slot `slot_name` of `var`, made with the first value `val` and named after `op_name` where there is none."""
         slots = self._slot_dict(slot_name)
-        if var not in slots:
-            slots[var] = create_slot(var, val, op_name)
-        return slots[var]
+        if _var_key(var) not in slots:
+            slots[_var_key(var)] = create_slot(var, val, op_name)
+        return slots[_var_key(var)]
 
     def _get_or_make_slot_with_initializer(self, var: Variable, initializer: Any, shape: Any, dtype: Any, slot_name: str,
                                            op_name: str) -> Variable:
         """The slot `slot_name` of `var`, which begins as an initializer makes it."""
         slots = self._slot_dict(slot_name)
-        if var not in slots:
-            slots[var] = create_slot_with_initializer(var, initializer, shape, dtype, op_name)
-        return slots[var]
+        if _var_key(var) not in slots:
+            slots[_var_key(var)] = create_slot_with_initializer(var, initializer, shape, dtype, op_name)
+        return slots[_var_key(var)]
 
     def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
         """The slot `slot_name` of `var`, which begins as zeros."""
         slots = self._slot_dict(slot_name)
-        if var not in slots:
-            slots[var] = create_zeros_slot(var, op_name)
-        return slots[var]
+        if _var_key(var) not in slots:
+            slots[_var_key(var)] = create_zeros_slot(var, op_name)
+        return slots[_var_key(var)]
 
     # what optimizers define: a rule, or the methods below
     def _slots_of(self) -> dict[str, float]:

@@ -47,6 +47,8 @@ class GFile:
             mode = self._mode
             if mode.replace("b", "") == "r+" and not os.path.exists(self._name):
                 mode = mode.replace("r", "w")      # as TensorFlow, which makes a file that is opened to be written
+            if mode != "r" and "b" not in mode:
+                mode += "b"      # what is written may be bytes of any kind
         try:
             return open(self._name, mode, encoding=None if "b" in mode else "utf-8")
         except FileNotFoundError:
@@ -82,8 +84,7 @@ class GFile:
     def write(self, file_content: Any) -> None:
         """Append."""
         file = self._for("writing", "wa+")
-        file.write(file_content.decode() if isinstance(file_content, bytes) and "b" not in self._mode else
-                   file_content.encode() if isinstance(file_content, str) and "b" in self._mode else file_content)
+        file.write(file_content.encode() if isinstance(file_content, str) else file_content)
 
     def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
         """Go to an offset from the beginning (0), here (1) or the end (2); `position` is the old name of the offset."""

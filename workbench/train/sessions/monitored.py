@@ -186,6 +186,15 @@ class MonitoredTrainingSession:
         """The graph that the session runs."""
         return self._session.graph
 
+    def _tf_sess(self) -> Any:
+        """The session itself, for what programs run past the hooks."""
+        return self._session
+
+    @property
+    def _sess(self) -> Any:
+        """The session itself, which programs look for by going down until a class is called Session."""
+        return self._session
+
     # steps
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """One step, with what the hooks fetch and feed besides; after the loss of a task it is run again.
