@@ -16,7 +16,7 @@ from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.link.leader import Leadership, receiving, release_receiver
 from workbench.cluster.link.sender import PIECE, Sender
 from workbench.cluster.link.shared import Lender, Tenant, lends
-from workbench.cluster.wire.frames import HEADER, SHARED, Dropped, Frame, Header, parse_header
+from workbench.cluster.wire.frames import HEADER, SHARED, Dropped, Frame, Header, frame_of, parse_header
 
 __all__ = ["Connection", "SocketConnection", "release_receiver"]
 
@@ -196,49 +196,60 @@ class SocketConnection(Connection):
                 if self._joins():
                     return False
             frame = None if self.closed else self._read_frame()
-            if frame is not None and self._handle(frame, self._leadership):
+            if frame is not None and self._handle(frame):
                 return True
         except Exception as raised:
             error = raised
         return self._end_turn(error, self._leadership)
 
-    def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool | None:
-        """For a group: handle one frame that needs no waiting. `fresh`: the socket was just reported readable.
-
-        True: handled one, call again. None: nothing more is here. False: this connection left the group.
-        """
-        error: BaseException | None = None
+    def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool:
+        """For a group: handle all frames that need no waiting; False: this connection left the group. `fresh`: its socket was
+        just reported readable. After a hand-over in a handler what is left is the new leader's business."""
+        error, leadership, me = None, group.leadership, threading.get_ident()
+        term = leadership.term
         try:
             if self._over.is_set():
                 return False
             if self._reader is None or (fresh and not self._receive_available()):
                 raise EOFError("the other end closed the connection")
-            if not self.closed:
+            self._handler = me
+            while not self.closed:
                 frame = self._frame_at_hand()
-                if frame is None and self._large:
+                if frame is None:
+                    if not self._large:
+                        return True
                     if self._leave_group(group):
                         return False
                     frame = self._read_frame()           # there is no thread for it: the others wait
-                if frame is None or self._handle(frame, group.leadership):
-                    # after a hand-over nobody listens to this; else it spares a turn that would find nothing
-                    return True if frame is not None and self._begin < self._end else None
+                    if frame is None:
+                        break
+                self._on_frame(self, self._whole(frame))
+                if leadership.term != term:
+                    return True
         except BlockingIOError:
-            return None
+            return True
         except Exception as raised:
             error = raised
-        if group.leadership.mine:
-            group.remove(self._sockets[0])
-        return self._end_turn(error, group.leadership)
-
-    def _handle(self, frame: Frame, leadership: Leadership) -> bool:
-        """True when the receiver may go on; False when this connection is to end on this thread."""
-        me = self._handler = threading.get_ident()
-        try:
-            self._on_frame(self, frame if frame.header.kind != SHARED or self._tenant is None else self._tenant.frame(frame))
         finally:
             if self._handler == me:
                 self._handler = 0
-        return not self.closed or not leadership.mine    # after a hand-over the rest is the new leader's business
+        if leadership.mine:
+            group.remove(self._sockets[0])
+        return self._end_turn(error, leadership)
+
+    def _handle(self, frame: Frame) -> bool:
+        """On a thread of our own: True when the receiver may go on; False when this connection is to end on this thread."""
+        me = self._handler = threading.get_ident()
+        try:
+            self._on_frame(self, self._whole(frame))
+        finally:
+            if self._handler == me:
+                self._handler = 0
+        return not self.closed or not self._leadership.mine      # after a hand-over the rest is the new leader's business
+
+    def _whole(self, frame: Frame) -> Frame:
+        """The frame itself, or what it stands for."""
+        return frame if frame.header.kind != SHARED or self._tenant is None else self._tenant.frame(frame)
 
     def _end_turn(self, error: BaseException | None, leadership: Leadership) -> bool:
         if leadership.mine:
@@ -264,7 +275,7 @@ class SocketConnection(Connection):
             return None
         self._begin = end
         scratch = self._scratch
-        return Frame(header, scratch[start:middle], scratch[middle:end] if header.data else None)
+        return frame_of((header, scratch[start:middle], scratch[middle:end] if header.data else None))
 
     def _check(self, header: Header) -> None:
         if header.session != self.session:

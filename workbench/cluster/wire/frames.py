@@ -32,6 +32,7 @@ __all__ = [
     "describe",
     "encode_tensor",
     "encode_through",
+    "frame_of",
     "largest_dropped",
     "padding",
     "parse_header",
@@ -102,6 +103,9 @@ class Frame(NamedTuple):
     header: Header
     meta: Any
     data: Any
+
+
+frame_of: Final = functools.partial(tuple.__new__, Frame)      # as Frame(*parts), likewise
 
 
 def largest_dropped(values: Iterable[Any]) -> tuple[int, Dropped] | None:
