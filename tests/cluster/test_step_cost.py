@@ -16,7 +16,7 @@ from workbench.cluster.chief.server import create_local_cluster
 from workbench.core.trace import journal
 
 STEPS = 40
-SENDS = {"sendmsg", "sendall"}
+SENDS = {"send", "sendmsg", "sendall"}
 ROLES = {"MainThread": "client", "workbench-receive-chief": "client's receiver", "workbench-receive-/job:ps/task:0": "server",
          "workbench-receive-/job:worker/task:1": "worker"}      # worker 0's process is the client, too
 BARS = {"client": (2, 62), "client's receiver": (0, 62), "server": (3, 340), "worker": (3, 285)}

@@ -20,7 +20,7 @@ from tests.threadless import without_threads
 from workbench import errors
 from workbench.cluster.chief.member import Member
 from workbench.cluster.link import connection as connections
-from workbench.cluster.link import sender
+from workbench.cluster.link import inbox, sender
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import SocketConnection, release_receiver
 from workbench.cluster.link.group import ReceiverGroup
@@ -148,7 +148,7 @@ def test_ctrl_c_at_any_moment_leaves_the_connection_to_others(wait):
 def test_a_long_transfer_is_a_sign_of_life(monkeypatch, direction):
     """A task that takes or gives gigabytes cannot answer probes meanwhile; it is not lost as long as bytes move."""
     monkeypatch.setattr(sender, "PIECE", 1 << 20)
-    monkeypatch.setattr(connections, "PIECE", 1 << 20)
+    monkeypatch.setattr(inbox, "PIECE", 1 << 20)
     ours, other = socket.socketpair(socket.AF_UNIX)
     connection, group = SocketConnection("task", SESSION, ours, ours, BufferPool()), ReceiverGroup("test")
     answered = threading.Event()
@@ -294,7 +294,7 @@ def test_what_there_is_no_memory_for_is_told_at_once_and_read_to_its_end(grouped
     """The frames behind it arrive; that bytes come is a sign of life."""
     monkeypatch.setattr(connections, "_CALM_MILLISECONDS", 1)
     pair, group = Pair(), ReceiverGroup("test") if grouped else None
-    monkeypatch.setattr(pair.connection._pool, "take", full)
+    monkeypatch.setattr(pair.connection._inbox.pool, "take", full)
     pair.start(group)
     for turn, cut in enumerate((700_000, 40 + 8 + 3)):
         frame = large()
@@ -319,7 +319,7 @@ def test_what_there_is_no_memory_for_is_told_at_once_and_read_to_its_end(grouped
     ids=["not what the shape says", "beyond the bound", "never sent"])
 def test_what_is_announced_and_cannot_be_right_is_damage_without_memory_too(announced, sent, told, monkeypatch):
     pair, frame = Pair(), bytearray(large())
-    monkeypatch.setattr(pair.connection._pool, "take", full)
+    monkeypatch.setattr(pair.connection._inbox.pool, "take", full)
     frame[32:40] = announced.to_bytes(8, "little")
     pair.start()
     pair.other.sendall(frame[:sent])

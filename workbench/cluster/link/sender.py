@@ -19,6 +19,7 @@ __all__ = ["PIECE", "Sender"]
 
 PIECE = 1 << 27        # bytes after which a long transfer shows that it goes on
 _SAFE_SEND = 4096      # bytes that fit into any socket that is called writable
+_WITHOUT_WAITING = int(getattr(socket, "MSG_DONTWAIT", 0))      # a plain number: to make one of a flag takes time
 _AT_ONCE = 512         # buffers that one system call takes
 
 
@@ -127,7 +128,10 @@ class Sender:
                 for buffer in buffers:
                     self._writer.sendall(buffer)
                 return ()
-            sent = self._writer.sendmsg(buffers[:_AT_ONCE], _carried(buffers[0]), socket.MSG_DONTWAIT)
+            if len(buffers) == 1 and type(buffers[0]) is bytes:      # nearly all
+                sent = self._writer.send(buffers[0], _WITHOUT_WAITING)
+                return () if sent == len(buffers[0]) else _after(buffers, sent)
+            sent = self._writer.sendmsg(buffers[:_AT_ONCE], _carried(buffers[0]), _WITHOUT_WAITING)
         except BlockingIOError:
             return buffers
         finally:
@@ -162,7 +166,7 @@ class Sender:
             self._send_all(writer, buffer)
             return
         try:
-            sent = writer.sendmsg([buffer], _carried(buffer), socket.MSG_DONTWAIT)
+            sent = writer.sendmsg([buffer], _carried(buffer), _WITHOUT_WAITING)
         except BlockingIOError:
             sent = 0
         if sent < len(buffer):

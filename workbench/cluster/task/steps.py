@@ -5,7 +5,7 @@ import threading
 from typing import Any, NamedTuple
 
 from workbench import errors
-from workbench.core.names import split_key, task_of
+from workbench.core.names import split_edge, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.run.where import place_of_any
 
@@ -161,7 +161,7 @@ class Steps:
         if not long:
             return ""
         place = place_of_any(set(long.values()))
-        waits = sorted({task_of(split_key(key).source) for table in tables for key in table.pending})
+        waits = sorted({task_of(split_edge(edge).source) for table in tables for edge in table.pending})
         return (f"in {place}" if place else f"for {waits[0]}" if waits else "")[:_WORDS]
 
     def told(self, now: float) -> float:
@@ -176,7 +176,7 @@ class Steps:
 
     def facts(self) -> dict[str, Any]:
         """For people and for leak checks. No lock: whoever asks why all hangs must not hang, too (see `pending`)."""
-        waiting = [key for table in list(self._tables.values()) for key in table.pending]
+        waiting = [edge for table in list(self._tables.values()) for edge in table.pending]
         return {"active": sorted(self._active), "aborting": sorted(self._aborting), "waiting": waiting,
                 "early": sum(list(self._waiting.values())),
                 "tables": len(self._tables), "remembered": len(self._finished)}

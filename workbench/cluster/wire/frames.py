@@ -260,31 +260,38 @@ def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:
     """(edge, value, dead) of a tensor frame; the value shares its memory. DataLossError when it cannot be right."""
     header, meta, data = frame
     described = _described if len(meta) <= _SHORT else _described.__wrapped__
-    edge, dtype, shape = described(header.flags, bytes(meta))
+    edge, dtype, shape, plain = described(header.flags, bytes(meta), header.data)
+    dead = header.flags & _DEAD != 0
+    if plain is not None and type(data) is not Dropped:
+        return edge, np.ndarray(shape, plain, b"" if data is None else data), dead
     if dtype:
-        return edge, array_from(dtype, shape, header.data, b"" if data is None else data, 0, edge), bool(header.flags & _DEAD)
+        return edge, array_from(dtype, shape, header.data, b"" if data is None else data, 0, edge), dead
     if data is not None:
         raise errors.DataLossError(f"Tensor {edge}: {header.data} bytes came with a valueless token; the stream "
                                    "is damaged")
-    return edge, None, bool(header.flags & _DEAD)
+    return edge, None, dead
 
 
 @functools.lru_cache(_EDGES)
-def _described(flags: int, meta: bytes) -> tuple[str, str, tuple[int, ...]]:
-    """(edge, dtype, shape) in the head of a tensor's frame; "" for no value."""
+def _described(flags: int, meta: bytes, nbytes: int) -> tuple[str, str, tuple[int, ...], np.dtype[Any] | None]:
+    """(edge, dtype, shape, the array's element type if `nbytes` are such an array) in the head of a tensor's frame; "" for no
+    value."""
     rank, code = (0, 0) if flags & _VALUELESS else (flags >> 2 & 63, flags >> 8)
     try:
         edge = str(meta[8 * rank:], "utf-8")
     except UnicodeDecodeError as error:
         raise errors.DataLossError(f"Tensor.edge: {error}; the stream is damaged") from error
     if flags & _VALUELESS:
-        return edge, "", ()
+        return edge, "", (), None
     if rank > MAX_RANK or len(meta) < 8 * rank or code >= len(_BY_CODE):
         raise errors.DataLossError(f"Tensor {edge}: rank {rank} and dtype code {code} in {len(meta)} bytes of meta, "
                                    "expected "
                                    f"ranks up to {MAX_RANK} and codes up to {len(_BY_CODE) - 1}; the stream is "
                                    "damaged")
-    return edge, _BY_CODE[code], _DIMS[rank].unpack_from(meta)
+    shape, found = _DIMS[rank].unpack_from(meta), DTYPES.get(_BY_CODE[code])
+    fits = found is not None and math.prod(max(dim, 1) for dim in shape) <= MAX_DATA and (
+        math.prod(shape) * found.itemsize == nbytes)
+    return edge, _BY_CODE[code], shape, found if fits else None
 
 
 _TIMES: Final = tuple(struct.Struct(f"<{count}d") for count in range(64))
