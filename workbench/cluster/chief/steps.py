@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from workbench import errors
@@ -31,10 +31,12 @@ class PendingStep:
         self._primary: threading.Condition | None = None      # somebody waits for the primary failure
         self._over: threading.Event | None = None             # somebody waits for the last word of the last task
 
-    def done(self, task: str, fetches: list[Any]) -> None:
+    def done(self, fetches: Mapping[str, list[Any]]) -> None:
+        """These tasks succeeded."""
         with self._lock:
-            self.results[task] = fetches
-            self._strike(task)
+            self.results.update(fetches)
+            for task in fetches:
+                self._strike(task)
             if not self.missing and self.error is None:
                 self._latch.release()
 

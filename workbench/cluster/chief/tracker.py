@@ -24,7 +24,7 @@ __all__ = ["EPOCH", "Tracker"]
 logger = logging.getLogger("workbench")
 
 EPOCH = 1
-_RECORD_SECONDS = 0.005   # between two steps of one executable that are recorded
+_RECORD_SECONDS = 0.02    # between two steps of one executable that are recorded
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
 _WAITING = 8              # numbers that have not begun, from which on those of threads that have ended are looked for
 _SILENT = 2               # probes without an answer, twice a second, after which a task is said not to answer
@@ -188,7 +188,11 @@ class Tracker:
         if handle in self._unready:
             raise errors.AbortedError(f"run_step: the tasks of {handle!r} were opened anew and are being prepared; run it "
                                       "again when the cluster has recovered")
-        return {task: self.member(task) for task in tasks}
+        found = {task: self.members[task] for task in tasks if task in self.members}
+        for task in tasks:
+            if task not in found or found[task].lost is not None:
+                self.member(task)                               # says what is wrong with it
+        return found
 
     def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds,
              relays: Mapping[str, tuple[str, ...]]) -> None:
@@ -257,10 +261,9 @@ class Tracker:
         if pending is None:
             return                                              # nobody waits for its end any more
         if isinstance(message, m.Through):
-            for task, seconds in message.seconds.items():
-                self._done(pending, task, seconds, [])
+            self._done(pending, message.seconds, [])
         elif isinstance(message, m.Done):
-            self._done(pending, member.task, message.seconds, message.fetches)
+            self._done(pending, {member.task: message.seconds}, message.fetches)
         elif isinstance(message, m.Failed):
             error = errors.by_name(message.error, message.message)
             error.add_note(f"raised in step {step} on {member.task} at {member.address}")
@@ -272,12 +275,16 @@ class Tracker:
         else:
             pending.over_at(member.task)
 
-    def _done(self, pending: PendingStep, task: str, seconds: float, fetches: list[Any]) -> None:
-        """A task is done with its part, as it says itself, or the one where it heard of the step."""
-        member = self.members.get(task)
-        if member is not None:
-            member.record(seconds)
-            pending.done(task, fetches)
+    def _done(self, pending: PendingStep, seconds: Mapping[str, float], fetches: list[Any]) -> None:
+        """Tasks are done with their parts, as one says itself, or the one where they heard of the step."""
+        found = {}
+        for task, took in seconds.items():
+            member = self.members.get(task)
+            if member is not None:
+                member.record(took)
+                found[task] = fetches
+        if found:
+            pending.done(found)
 
     def on_link_lost(self, member: Member, peer: str, why: str) -> None:
         """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""

@@ -196,7 +196,7 @@ class SocketConnection(Connection):
         error, leadership, inbox = None, group.leadership, self._inbox
         term = leadership.term
         try:
-            if self._over.is_set():
+            if self.closed and self._over.is_set():
                 return False
             if inbox is None or (fresh and not inbox.receive()):
                 raise EOFError("the other end closed the connection")

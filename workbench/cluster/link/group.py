@@ -83,18 +83,17 @@ class ReceiverGroup:
         self.leadership.join(timeout)
 
     def _turn(self) -> bool:
-        """Handle what came on one connection; False when the group is closed and empty."""
-        ready = self._ready
+        """Handle what came on all connections; False when the group is closed and empty."""
+        ready, leadership = self._ready, self.leadership
         if not ready and not self._await_some():
             return False
-        if not ready:
-            return True
-        connection, fresh = ready[0]
-        ready[0] = connection, False
-        # NOTE: after a hand-over inside a handler the queue belongs to the new leader, who begins with what this one left.
-        term = self.leadership.term
-        connection.take_turn(self, fresh)
-        if self.leadership.term == term:
+        term = leadership.term
+        while ready:
+            connection, fresh = ready[0]
+            ready[0] = connection, False
+            connection.take_turn(self, fresh)
+            if leadership.term != term:      # NOTE: the queue belongs to the new leader, who begins with what this one left
+                return True
             ready.popleft()
         return True
 

@@ -9,10 +9,24 @@ from workbench import errors
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.sender import PIECE
 from workbench.cluster.link.shared import Tenant
-from workbench.cluster.wire.frames import HEADER, SHARED, Dropped, Frame, Header, frame_of, parse_header
+from workbench.cluster.wire.frames import (
+    AFTER,
+    BEGINNING,
+    HEADER,
+    MAX_DATA,
+    MAX_META,
+    SHARED,
+    Dropped,
+    Frame,
+    Header,
+    frame_of,
+    header_of,
+    parse_header,
+)
 
 __all__ = ["Inbox"]
 
+_HEADER = HEADER.size
 _SCRATCH = 1 << 16
 _SHARED = 1 << 18      # bytes of a frame that a group receives beside others; what is larger has a thread of its own
 _WITHOUT_WAITING = int(getattr(socket, "MSG_DONTWAIT", 0))      # a plain number: unions of flags make new objects
@@ -75,21 +89,21 @@ class Inbox:
 
     def at_hand(self) -> Frame | None:
         """The next frame if all of it was received already."""
-        start = self._begin + HEADER.size
+        begin, scratch = self._begin, self._scratch
+        start = begin + _HEADER
         if start > self._end:
             return None
-        header = parse_header(self._scratch, self._begin)
-        kind, _, session, _, meta, _, data = header
-        if session != self._session:
-            self._check(header)
+        beginning, kind, flags, session, epoch, meta, step, data = AFTER.unpack_from(scratch, begin)
+        if beginning != BEGINNING or session != self._session or meta > MAX_META or data > MAX_DATA:
+            self._check(parse_header(scratch, begin))          # says what is wrong with it
         middle = start + meta
         end = middle + data
         if end > self._end:
-            self.large = end - self._begin > _SHARED
-            self._wanted = max(_SCRATCH // 2, min(end - self._begin, _SHARED))
+            self.large = end - begin > _SHARED
+            self._wanted = max(_SCRATCH // 2, min(end - begin, _SHARED))
             return None
         self._begin = end
-        scratch = self._scratch
+        header = header_of((kind, flags, session, epoch, meta, step, data))
         frame = frame_of((header, scratch[start:middle], scratch[middle:end] if data else None))
         return frame if kind != SHARED else self._whole(frame)
 

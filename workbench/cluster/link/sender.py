@@ -60,7 +60,8 @@ class Sender:
 
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
         if wait:
-            buffers = self._lent(buffers) or buffers
+            if len(buffers) > 1:
+                buffers = self._lent(buffers) or buffers
         elif self._lock._is_owned():      # type: ignore[attr-defined]      # as conditions ask their locks
             return False                                 # the collector calls, in the middle of a frame of this thread
         try:
@@ -98,12 +99,10 @@ class Sender:
         self._outbox.wait_for_room()
         if self._owner.closed:
             raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
-        lent = self._lent(buffers)
-        if lent is not None:
+        if len(buffers) > 1 and (lent := self._lent(buffers)) is not None:
             buffers = owner = lent
         try:
-            self._outbox.post(lambda: self._send_at_once(buffers), buffers,
-                              self._copied if owner is None else _same, owner)
+            self._outbox.post(self._send_at_once, buffers, self._copied if owner is None else _same, owner)
         except BaseException as broken:                        # the frame may be cut in the middle
             self._owner.close()
             if not isinstance(broken, OSError) or isinstance(broken, errors.Error):
@@ -113,7 +112,7 @@ class Sender:
 
     def _lent(self, buffers: Sequence[Any]) -> Sequence[Any] | None:
         """The frame that says where the large payload of `buffers` lies in memory that both ends see; None: as it is."""
-        if self._lender is None or len(buffers) == 1 or sum(map(len, buffers[1:])) < FROM:
+        if self._lender is None or sum(map(len, buffers[1:])) < FROM:
             return None
         return self._lender.lend(buffers[0], buffers[1:])
 

@@ -80,8 +80,8 @@ class GraphEngine:
             done(errors.NotFoundError(f"{self.context.task}: program {handle!r} was never registered here; the chief "
                                       "registers before it runs"))
             return
-        values = [feeds[str(i)] for i in range(len(feeds))]
-        if (dropped := largest_dropped(values)) is not None:
+        values = [feeds[str(i)] for i in range(len(feeds))] if feeds else []
+        if values and (dropped := largest_dropped(values)) is not None:
             place, feed = dropped
             done(feed.error(prepared.plan.program.feeds[place].name, self.context.task))
             return

@@ -15,6 +15,7 @@ _EARLY = 2 << 30       # bytes that one peer may have waiting for steps that hav
 _LONG = 1.0            # seconds from which on people want to know where a step is
 LATE = 0.1             # seconds within which a span that has ended is recorded
 _WORDS = 300           # characters of that, a message holds 512 bytes
+_NONE: frozenset[int] = frozenset()
 _ENTRY = 1 << 10       # what a tensor takes besides its bytes
 
 
@@ -73,7 +74,7 @@ class Steps:
             return self._table(step)
 
     def _look_back(self, step: int, live: tuple[int, ...]) -> None:
-        self._newest, self._live = step, frozenset(live)
+        self._newest, self._live = step, frozenset(live) if live else _NONE
         if self._finished:
             self._finished = {one for one in self._finished if not self._past(one)}
             self._answered &= self._finished
@@ -104,6 +105,9 @@ class Steps:
         DataLossError when the peer sends and sends for steps that do not begin.
         """
         with self._lock:
+            table = self._tables.get(step)
+            if table is not None and step in self._active and not self._past(step):
+                return table
             if self._over(step):
                 return None
             if step not in self._active and step not in self._aborting:

@@ -13,7 +13,9 @@ import numpy as np
 from workbench import errors
 
 __all__ = [
+    "AFTER",
     "ALIGNMENT",
+    "BEGINNING",
     "DTYPES",
     "HEADER",
     "MAGIC",
@@ -33,6 +35,7 @@ __all__ = [
     "encode_tensor",
     "encode_through",
     "frame_of",
+    "header_of",
     "largest_dropped",
     "padding",
     "parse_header",
@@ -43,6 +46,9 @@ MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<4sBBHQIIqQ")
 """magic, version, kind, flags, session, epoch, meta bytes, step, data bytes: 40 bytes, little endian."""
+BEGINNING: Final = MAGIC + bytes([VERSION])
+AFTER: Final = struct.Struct("<5sBHQIIqQ")
+"""The same, with what all headers begin with as one field."""
 _STEP: Final = struct.Struct("<q")
 _STEP_AT: Final = struct.calcsize("<4sBBHQII")
 MAX_META: Final = 16 << 20
@@ -77,7 +83,7 @@ class Header(NamedTuple):
     data: int
 
 
-_header: Final = functools.partial(tuple.__new__, Header)      # as Header(*fields), without a call of Python's
+header_of: Final = functools.partial(tuple.__new__, Header)      # as Header(*fields), without a call of Python's
 
 
 class Dropped:
@@ -119,7 +125,7 @@ def parse_header(buffer: Any, offset: int = 0) -> Header:
     fields = HEADER.unpack_from(buffer, offset)
     if fields[0] != MAGIC or fields[1] != VERSION or fields[6] > MAX_META or fields[8] > MAX_DATA:
         _refuse(fields)
-    return _header(fields[2:])
+    return header_of(fields[2:])
 
 
 def _refuse(fields: tuple[Any, ...]) -> NoReturn:

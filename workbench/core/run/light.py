@@ -68,8 +68,8 @@ class LightRun:
     """One step, as `StepRun`, which has the same answer for it. Whichever thread brings a tensor, one at a time handles it
     and runs what that makes ready; others leave theirs to it."""
 
-    __slots__ = ("_arrivals", "_busy", "_dead", "_done", "_expected", "_instance", "_left", "_lock", "_over", "_rendezvous",
-                 "_returned", "_script", "_send", "_step", "_values")
+    __slots__ = ("_adopted", "_arrivals", "_busy", "_dead", "_done", "_expected", "_instance", "_left", "_lock", "_over",
+                 "_rendezvous", "_returned", "_script", "_send", "_step", "_values")
 
     def __init__(self, script: Script, instance: Instance, feeds: Iterable[Any], step: int, rendezvous: Rendezvous,
                  send: Callable[..., None], done: Done, returned: Callable[[Instance], None]) -> None:
@@ -83,6 +83,8 @@ class LightRun:
 
     def start(self) -> None:
         """Begin; returns when nothing is left to do at once in this thread."""
+        self._adopted = threading.get_ident()
+        adopt_threads(True)
         self._instance.begin(self._step, self._send)
         for scene in self._script.first:
             if not self._play(scene):
@@ -140,7 +142,9 @@ class LightRun:
         if self._dead and not self._dead.isdisjoint(scene.needs):
             return True
         try:
-            adopt_threads(True)
+            if self._adopted != threading.get_ident():
+                self._adopted = threading.get_ident()
+                adopt_threads(True)
             with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
                 results = self._instance.by_segment[segment.index](*[values[tensor] for tensor in segment.inputs])
         except BaseException as error:
