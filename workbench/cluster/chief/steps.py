@@ -36,19 +36,19 @@ class PendingStep:
         with self._lock:
             self.results.update(fetches)
             for task in fetches:
-                self._strike(task)
-            if not self.missing and self.error is None:
-                self._latch.release()
+                self.missing.pop(task, None)
+            if not self.missing:
+                if self._over is not None:
+                    self._over.set()
+                if self.error is None:
+                    self._latch.release()
 
     def over_at(self, task: str) -> None:
         """Nothing of a step that failed runs at `task` any more."""
         with self._lock:
-            self._strike(task)
-
-    def _strike(self, task: str) -> None:
-        self.missing.pop(task, None)
-        if not self.missing and self._over is not None:
-            self._over.set()
+            self.missing.pop(task, None)
+            if not self.missing and self._over is not None:
+                self._over.set()
 
     def fail(self, error: errors.Error, secondary: bool = False) -> None:
         """Record a failure. A primary one replaces a secondary one, which only names its consequence."""

@@ -45,6 +45,7 @@ class Tracker:
         self.members, self.heartbeat, self.closed = members, heartbeat, False
         self.handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
         self._relays: dict[str, dict[str, tuple[str, ...]]] = {}      # handle -> task -> those it passes steps on to
+        self._passed: dict[str, frozenset[str]] = {}           # handle -> tasks that hear of steps from others
         self._leaving: set[str] = set()                         # handles to be forgotten when no step of them is in flight
         self._unready: set[str] = set()                         # handles that the tasks opened last do not have yet
         self.pending: dict[int, PendingStep] = {}
@@ -73,7 +74,7 @@ class Tracker:
         for task, relay in relays.items():
             found[relay] = (*found.get(relay, ()), task)
         if found:
-            self._relays[handle] = found
+            self._relays[handle], self._passed[handle] = found, frozenset(relays)
 
     def remove(self, handles: Iterable[str]) -> None:
         """Forget handles, here and on their tasks; steps in flight go on. Never blocks, for collectors call it."""
@@ -83,6 +84,7 @@ class Tracker:
                 self._leaving.add(handle)                       # it would overtake a step that is passed on
                 continue
             self._relays.pop(handle, None)
+            self._passed.pop(handle, None)
             self._recorded.pop(handle, None)
             self._unready.discard(handle)
             for task in self.handles.pop(handle, {}):
@@ -188,23 +190,25 @@ class Tracker:
         if handle in self._unready:
             raise errors.AbortedError(f"run_step: the tasks of {handle!r} were opened anew and are being prepared; run it "
                                       "again when the cluster has recovered")
-        found = {task: self.members[task] for task in tasks if task in self.members}
+        found = {}
         for task in tasks:
-            if task not in found or found[task].lost is not None:
-                self.member(task)                               # says what is wrong with it
+            member = self.members.get(task)
+            found[task] = member if member is not None and member.lost is None else self.member(task)
         return found
 
     def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds,
              relays: Mapping[str, tuple[str, ...]]) -> None:
         """Send the step to its tasks, but to those in `relays` through others."""
         with self._numbering:
-            begun = {**self.pending, **self._retried, **dict.fromkeys(self._asked.values())}
-            live = tuple(number for number in begun if number < pending.step)
+            live: tuple[int, ...] = ()
+            if len(self.pending) > 1 or self._retried or self._asked:
+                begun = {**self.pending, **self._retried, **dict.fromkeys(self._asked.values())}
+                live = tuple(number for number in begun if number < pending.step)
         for task in feeds:
             if task not in members:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
                                                   f"{', '.join(members)}; feed one of these")
-        passed = {task for others in relays.values() for task in others if task not in feeds}
+        passed = self._passed[pending.handle].difference(feeds) if relays else ()
         for task, member in members.items():
             if task in passed:
                 continue

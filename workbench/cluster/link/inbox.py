@@ -9,20 +9,7 @@ from workbench import errors
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.sender import PIECE
 from workbench.cluster.link.shared import Tenant
-from workbench.cluster.wire.frames import (
-    AFTER,
-    BEGINNING,
-    HEADER,
-    MAX_DATA,
-    MAX_META,
-    SHARED,
-    Dropped,
-    Frame,
-    Header,
-    frame_of,
-    header_of,
-    parse_header,
-)
+from workbench.cluster.wire.frames import HEADER, SHARED, Dropped, Frame, Header, frame_of, parse_header
 
 __all__ = ["Inbox"]
 
@@ -93,9 +80,10 @@ class Inbox:
         start = begin + _HEADER
         if start > self._end:
             return None
-        beginning, kind, flags, session, epoch, meta, step, data = AFTER.unpack_from(scratch, begin)
-        if beginning != BEGINNING or session != self._session or meta > MAX_META or data > MAX_DATA:
-            self._check(parse_header(scratch, begin))          # says what is wrong with it
+        header = parse_header(scratch, begin)
+        kind, _, session, _, meta, _, data = header
+        if session != self._session:
+            self._check(header)
         middle = start + meta
         end = middle + data
         if end > self._end:
@@ -103,7 +91,6 @@ class Inbox:
             self._wanted = max(_SCRATCH // 2, min(end - begin, _SHARED))
             return None
         self._begin = end
-        header = header_of((kind, flags, session, epoch, meta, step, data))
         frame = frame_of((header, scratch[start:middle], scratch[middle:end] if data else None))
         return frame if kind != SHARED else self._whole(frame)
 

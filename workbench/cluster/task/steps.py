@@ -57,20 +57,19 @@ class Steps:
     def _past(self, step: int) -> bool:
         return step < self._newest and step not in self._live
 
-    def begun(self, step: int) -> bool:
-        """Does the step run here, or has it been answered?"""
+    def begin(self, step: int, live: tuple[int, ...], active: Active) -> LocalRendezvous | bool:
+        """The table of a step that begins; True when it has begun before, False when it is over without. Earlier steps that are
+        not in `live` are forgotten."""
         with self._lock:
-            return step in self._active or step in self._aborting or step in self._answered
-
-    def begin(self, step: int, live: tuple[int, ...], active: Active) -> LocalRendezvous | None:
-        """The table of a step that begins; None when it is over already. Earlier steps not in `live` are forgotten."""
-        with self._lock:
+            if step in self._active or step in self._aborting or step in self._answered:
+                return True
             if step > self._newest:                        # else a later one overtook it on its way
                 self._look_back(step, live)
             if self._over(step):
-                return None
+                return False
             self._active[step] = active
-            self._settle(step)
+            if self._early:
+                self._settle(step)
             return self._table(step)
 
     def _look_back(self, step: int, live: tuple[int, ...]) -> None:
@@ -83,7 +82,8 @@ class Steps:
                 self._forget(one)
 
     def _forget(self, step: int) -> LocalRendezvous | None:
-        self._settle(step)
+        if self._early:
+            self._settle(step)
         return self._tables.pop(step, None)
 
     def _settle(self, step: int) -> None:

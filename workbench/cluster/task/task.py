@@ -191,10 +191,10 @@ class Task:
     def _run(self, step: int, message: m.RunStep, relay: str = "") -> None:
         """`relay` is the task that passed the step on, where the order is not the chief's own."""
         engine = self._ready_engine()
-        if self.steps.begun(step):                              # the same order twice is one order
-            return
         table = self.steps.begin(step, message.live, Active(time.perf_counter(), message.handle, message.trace, relay))
-        if table is None:                                      # whoever aborted it does not listen any more
+        if table is True:                                      # the same order twice is one order
+            return
+        if table is False:                                     # whoever aborted it does not listen any more
             self._reply(failed(errors.AbortedError(f"step {step}: it was over at {self.name} before it began; run it again "
                                                     "with a new number")), step)
             return

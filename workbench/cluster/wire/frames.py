@@ -13,9 +13,7 @@ import numpy as np
 from workbench import errors
 
 __all__ = [
-    "AFTER",
     "ALIGNMENT",
-    "BEGINNING",
     "DTYPES",
     "HEADER",
     "MAGIC",
@@ -28,6 +26,7 @@ __all__ = [
     "Dropped",
     "Frame",
     "Header",
+    "around_step",
     "array_from",
     "decode_tensor",
     "decode_through",
@@ -35,21 +34,18 @@ __all__ = [
     "encode_tensor",
     "encode_through",
     "frame_of",
-    "header_of",
     "largest_dropped",
+    "packed_step",
     "padding",
     "parse_header",
-    "renumbered",
 ]
 
 MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<4sBBHQIIqQ")
 """magic, version, kind, flags, session, epoch, meta bytes, step, data bytes: 40 bytes, little endian."""
-BEGINNING: Final = MAGIC + bytes([VERSION])
-AFTER: Final = struct.Struct("<5sBHQIIqQ")
-"""The same, with what all headers begin with as one field."""
 _STEP: Final = struct.Struct("<q")
+packed_step: Final = _STEP.pack
 _STEP_AT: Final = struct.calcsize("<4sBBHQII")
 MAX_META: Final = 16 << 20
 """What a body may have: little, for an unpacked one takes many times its bytes."""
@@ -83,7 +79,7 @@ class Header(NamedTuple):
     data: int
 
 
-header_of: Final = functools.partial(tuple.__new__, Header)      # as Header(*fields), without a call of Python's
+_header: Final = functools.partial(tuple.__new__, Header)      # as Header(*fields), without a call of Python's
 
 
 class Dropped:
@@ -125,7 +121,7 @@ def parse_header(buffer: Any, offset: int = 0) -> Header:
     fields = HEADER.unpack_from(buffer, offset)
     if fields[0] != MAGIC or fields[1] != VERSION or fields[6] > MAX_META or fields[8] > MAX_DATA:
         _refuse(fields)
-    return header_of(fields[2:])
+    return _header(fields[2:])
 
 
 def _refuse(fields: tuple[Any, ...]) -> NoReturn:
@@ -141,9 +137,9 @@ def _refuse(fields: tuple[Any, ...]) -> NoReturn:
     raise errors.DataLossError(f"frame: data is {data} bytes, at most {MAX_DATA} are allowed; the stream is damaged")
 
 
-def renumbered(frame: bytes, step: int) -> bytes:
-    """The same frame of another step."""
-    return frame[:_STEP_AT] + _STEP.pack(step) + frame[_STEP_AT + _STEP.size:]
+def around_step(frame: bytes) -> tuple[bytes, bytes]:
+    """What stands before the step in a frame, and after it: what is kept of one that comes again in each step."""
+    return frame[:_STEP_AT], frame[_STEP_AT + _STEP.size:]
 
 
 def padding(nbytes: int) -> int:
@@ -248,18 +244,21 @@ _SHORT: Final = 1 << 10   # bytes of meta that is kept
 def encode_tensor(edge: str, value: Any, dead: bool, session: int, epoch: int, step: int) -> list[Any]:
     """The buffers of a tensor frame; a large value is not copied. `value` may be None (a dead or control token)."""
     if value is None:
-        return [renumbered(_head(edge, dead, "", (), 0, session, epoch), step)]
+        before, after = _head(edge, dead, "", (), 0, session, epoch)
+        return [before + packed_step(step) + after]
     dtype, shape, data = describe(value, edge)
-    head = renumbered(_head(edge, dead, dtype, shape, len(data), session, epoch), step)
+    before, after = _head(edge, dead, dtype, shape, len(data), session, epoch)
+    head = before + packed_step(step) + after
     return [head + data] if type(data) is bytes else [head, data]
 
 
 @functools.lru_cache(_EDGES)
-def _head(edge: str, dead: bool, dtype: str, shape: tuple[int, ...], nbytes: int, session: int, epoch: int) -> bytes:
-    """Header and meta of a tensor's frame, of step 0; `dtype` is "" when it has no value."""
+def _head(edge: str, dead: bool, dtype: str, shape: tuple[int, ...], nbytes: int, session: int,
+          epoch: int) -> tuple[bytes, bytes]:
+    """Header and meta of a tensor's frame, around its step; `dtype` is "" when it has no value."""
     flags = dead | (len(shape) << 2 | _CODES[dtype] << 8 if dtype else _VALUELESS)
     meta = _DIMS[len(shape)].pack(*shape) + edge.encode()
-    return HEADER.pack(MAGIC, VERSION, TENSOR, flags, session, epoch, len(meta), 0, nbytes) + meta
+    return around_step(HEADER.pack(MAGIC, VERSION, TENSOR, flags, session, epoch, len(meta), 0, nbytes) + meta)
 
 
 def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:

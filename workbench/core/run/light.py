@@ -94,7 +94,7 @@ class LightRun:
             return
         for place, edge in enumerate(self._script.edges):
             self._rendezvous.receive(edge, partial(self._arrived, place))
-        self._handle()
+        self._go_on()
 
     def cancel(self, error: BaseException) -> None:
         """End the step with `error` unless it is over."""
@@ -102,21 +102,22 @@ class LightRun:
 
     def _arrived(self, place: int, value: Any, dead: bool) -> None:
         with self._lock:
-            self._arrivals.append((place, value, dead))
             if self._busy:
+                self._arrivals.append((place, value, dead))
                 return
             self._busy = True
-        self._handle()
+        self._take(place, value, dead)
+        self._go_on()
 
-    def _handle(self) -> None:
-        """What arrived, in one thread at a time."""
+    def _go_on(self) -> None:
+        """Handle what arrived meanwhile."""
         while True:
-            while self._arrivals:
-                self._take(*self._arrivals.popleft())
             with self._lock:
                 if not self._arrivals:
                     self._busy = False
                     return
+                arrival = self._arrivals.popleft()
+            self._take(*arrival)
 
     def _take(self, place: int, value: Any, dead: bool) -> None:
         if self._over:
@@ -136,6 +137,7 @@ class LightRun:
         if not self._expected:
             self._end()
 
+    @np.errstate(all="ignore")      # inf and nan are values of the graph, as in TensorFlow
     def _play(self, scene: Scene) -> bool:
         """Run a segment, unless a tensor that it needs is dead; False when it failed, and with it the step."""
         segment, values = scene.segment, self._values
@@ -145,8 +147,7 @@ class LightRun:
             if self._adopted != threading.get_ident():
                 self._adopted = threading.get_ident()
                 adopt_threads(True)
-            with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
-                results = self._instance.by_segment[segment.index](*[values[tensor] for tensor in segment.inputs])
+            results = self._instance.by_segment[segment.index](*[values[tensor] for tensor in segment.inputs])
         except BaseException as error:
             self._fail(run_error(self._script.plan, error, segment))
             return False
