@@ -157,7 +157,10 @@ class Sender:
     def _transmit(self, buffer: Any) -> None:
         writer = self._writer
         if not receiving():
-            self._send_all(writer, buffer)
+            if type(buffer) is bytes and len(buffer) <= PIECE:      # nearly all
+                writer.sendall(buffer)
+            else:
+                self._send_all(writer, buffer)
             return
         if not self._plain:
             if len(buffer) > _SAFE_SEND or not _writable(writer):
