@@ -57,11 +57,15 @@ class Steps:
     def _past(self, step: int) -> bool:
         return step < self._newest and step not in self._live
 
+    def _begun(self, step: int) -> bool:
+        """Does the step run here, or has it been answered?"""
+        return step in self._active or step in self._aborting or step in self._answered
+
     def begin(self, step: int, live: tuple[int, ...], active: Active) -> LocalRendezvous | bool:
         """The table of a step that begins; True when it has begun before, False when it is over without. Earlier steps that are
         not in `live` are forgotten."""
         with self._lock:
-            if step in self._active or step in self._aborting or step in self._answered:
+            if self._begun(step):
                 return True
             if step > self._newest:                        # else a later one overtook it on its way
                 self._look_back(step, live)
