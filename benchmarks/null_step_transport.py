@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.cluster.chief.cluster import Cluster
-from workbench.core.run.rendezvous import join_key
+from workbench.core.names import join_edge
 
 
 class NullEngine:
@@ -39,15 +39,15 @@ class NullEngine:
             if last:
                 if not serving:
                     for peer in peers:
-                        send(join_key(step, "gradient", self.task, peer), self.mine, False)
+                        send(join_edge("gradient", self.task, peer), self.mine, False)
                 done([])
 
         if serving:
             for peer in peers:
-                send(join_key(step, "variable", self.task, peer), self.mine, False)
+                send(join_edge("variable", self.task, peer), self.mine, False)
         name = "gradient" if serving else "variable"
         for peer in peers:
-            rendezvous.receive(join_key(step, name, peer, self.task), arrived)
+            rendezvous.receive(join_edge(name, peer, self.task), arrived)
 
     def abort(self, step: int, error: Any) -> None:
         pass

@@ -99,6 +99,7 @@ LAYERS = (
     ("the frames of all threads", "core.run.frames"),
     ("where a step is", "core.run.where"),
     ("driver", "core.run.driver"),
+    ("the short way of light steps", "core.run.light"),
     ("devices of one process", "core.run.local"),
     ("feeds", "core.run.feeding"),
     ("losses by name", "core.run.losses"),

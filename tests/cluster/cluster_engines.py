@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.names import join_key
+from workbench.core.names import join_edge
 
 
 class EchoEngine:
@@ -35,7 +35,7 @@ class EchoEngine:
         elif what == "object":
             done([object()])
         elif what == "hang":                     # wait for a tensor that never comes
-            rendezvous.receive(join_key(step, "never", tasks[0], task), lambda value, dead: done(_result(value)))
+            rendezvous.receive(join_edge("never", tasks[0], task), lambda value, dead: done(_result(value)))
         elif what == "stuck":                    # a thread that ends with the step or the engine
             thread = threading.Thread(target=lambda: done([self.release.wait()]))
             self.threads.append(thread)
@@ -58,9 +58,9 @@ class EchoEngine:
                 done(bad[0] if bad else [sum(got[1:], got[0])])
 
         for other in others:
-            rendezvous.receive(join_key(step, "x", other, task), arrived)
+            rendezvous.receive(join_edge("x", other, task), arrived)
         for other in others:
-            send(join_key(step, "x", task, other), mine, False)
+            send(join_edge("x", task, other), mine, False)
 
     def abort(self, step: int, error: Any) -> None:
         self.release.set()

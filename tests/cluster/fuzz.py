@@ -20,7 +20,7 @@ from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import HEADER
-from workbench.core.names import edge_of, join_key
+from workbench.core.names import join_edge
 from workbench.core.trace import Journal, Span
 
 __all__ = ["GOOD", "Targets", "cuts", "damaged"]
@@ -31,7 +31,7 @@ def _raw(message: m.Message, step: int) -> bytes:
 
 
 def _tensor(value: Any, dead: bool = False) -> bytes:
-    return _raw(m.Tensor(edge_of(join_key(1, "x:0", THERE, HERE)), dead, value), 1)
+    return _raw(m.Tensor(join_edge("x:0", THERE, HERE), dead, value), 1)
 
 
 GOOD: dict[str, list[bytes]] = {

@@ -16,10 +16,10 @@ from workbench.cluster.chief.server import create_local_cluster
 from workbench.core.trace import journal
 
 STEPS = 40
-SENDS = {"sendmsg", "sendall"}
+SENDS = {"send", "sendmsg", "sendall"}
 ROLES = {"MainThread": "client", "workbench-receive-chief": "client's receiver", "workbench-receive-/job:ps/task:0": "server",
          "workbench-receive-/job:worker/task:1": "worker"}      # worker 0's process is the client, too
-BARS = {"client": (2, 62), "client's receiver": (0, 62), "server": (3, 340), "worker": (3, 285)}
+BARS = {"client": (2, 36), "client's receiver": (0, 39), "server": (3, 192), "worker": (3, 140)}
 """role -> (messages sent in a step, Python functions called), of which the latter leaves a tenth for what is added"""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.sim.engine import Await, Course, SimEngine, kernel, receive, take
-from workbench.core.names import join_key
+from workbench.core.names import join_edge
 from workbench.core.state.kept import Kept
 
 __all__ = ["PROGRAMS", "SERVERS", "SLACK", "WORKERS"]
@@ -21,7 +21,7 @@ Steps = Generator[Await, Any, list[Any]]
 
 
 def _key(course: Course, what: str, source: str, target: str) -> str:
-    return join_key(course.step, what, source, target)
+    return join_edge(what, source, target)
 
 
 def _seconds(engine: SimEngine) -> float:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -84,9 +84,10 @@ class Scene:
                 if self.secondary:
                     world.wait(lambda: not self.secondary, timeout)
 
-            def done(self, task: str, fetches: list[Any]) -> None:
-                log("answered", self.step, task)
-                super().done(task, fetches)
+            def done(self, fetches: Mapping[str, list[Any]]) -> None:
+                for task in fetches:
+                    log("answered", self.step, task)
+                super().done(fetches)
         return Waiting
 
     # processes and tasks

@@ -100,7 +100,7 @@ def late_answers(patch: Patch) -> None:
 
 def doubled_orders(patch: Patch) -> None:
     """The same order twice runs a step twice."""
-    patch(Steps, "begun", lambda self, step: False)
+    patch(Steps, "_begun", lambda self, step: False)
 
 
 def silent_relays(patch: Patch) -> None:

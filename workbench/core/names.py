@@ -1,50 +1,53 @@
-"""The names that travel and are recorded: the task of a device, and the key of a message between two devices."""
+"""The names that travel and are recorded: the task of a device, and the edge that a tensor takes between two devices."""
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import Final, NamedTuple
 
 from workbench import errors
 
-__all__ = ["OUTSIDE", "Key", "edge_of", "join_key", "numbered", "split_key", "task_of"]
+__all__ = ["OUTSIDE", "Edge", "join_edge", "numbered", "split_edge", "target_of", "task_of"]
 
 OUTSIDE = "0:0"
 """The frame of what runs in no loop."""
+_KEPT: Final = 4096      # edges whose parts are kept, for they come in every step
 
 
-class Key(NamedTuple):
-    """What a message's key says; `source` and `target` are full device names."""
+class Edge(NamedTuple):
+    """What an edge's name says; `source` and `target` are full device names."""
 
-    step: str
     tensor: str
     source: str
     target: str
     frame: str
 
 
-def join_key(step: int, tensor: str, source: str, target: str, frame: str = OUTSIDE) -> str:
-    """The name under which one tensor of one step travels from `source` to `target` (full device names).
+def join_edge(tensor: str, source: str, target: str, frame: str = OUTSIDE) -> str:
+    """The name under which one tensor travels from `source` to `target` (full device names) in each step.
 
-    `frame` names frame and iteration, so that every iteration of a loop has a key of its own (paper §3.3).
+    `frame` names frame and iteration, so that every iteration of a loop has an edge of its own (paper §3.3).
     """
-    return f"{step}|{tensor}|{source}|{target}|{frame}"
+    return f"{tensor}|{source}|{target}|{frame}"
 
 
-def split_key(key: str) -> Key:
-    """What `join_key` joined; InvalidArgumentError for anything but five fields."""
-    fields = key.split("|")
-    if len(fields) != 5:
-        raise errors.InvalidArgumentError(f"rendezvous: key {key!r} has {len(fields)} fields, not 5; "
-                                          "write step|tensor|source device|target device|frame")
-    return Key(*fields)
+@functools.lru_cache(_KEPT)
+def split_edge(edge: str) -> Edge:
+    """What `join_edge` joined; InvalidArgumentError for anything but four fields."""
+    fields = edge.split("|")
+    if len(fields) != 4:
+        raise errors.InvalidArgumentError(f"rendezvous: edge {edge!r} has {len(fields)} fields, not 4; "
+                                          "write tensor|source device|target device|frame")
+    return Edge(*fields)
 
 
-def edge_of(key: str) -> str:
-    """A key without its step: the same for all tensors that travel on one edge of a graph."""
-    return key[key.index("|") + 1:]
+@functools.lru_cache(_KEPT)
+def target_of(edge: str) -> str:
+    """The task that an edge leads to; errors as of `split_edge`."""
+    return task_of(split_edge(edge).target)
 
 
 def numbered(step: int, edge: str) -> str:
-    """The key of what travels on an edge in a step."""
+    """What identifies one tensor of one step in records."""
     return f"{step}|{edge}"
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench import errors
-from workbench.core.names import split_key, task_of
+from workbench.core.names import split_edge, task_of
 from workbench.core.trace import KINDS, Span, spans_of
 from workbench.viz.batch import Batch
 from workbench.viz.names import Names, numbered
@@ -146,7 +146,7 @@ class _Teller:
 def _ends(message: str) -> str:
     """The two tasks of a message, without its step; "" of one that names none."""
     try:
-        sent = split_key(f"|{message}")
+        sent = split_edge(message)
     except errors.InvalidArgumentError:
         return ""
     return f"{task_of(sent.source)}|{task_of(sent.target)}"

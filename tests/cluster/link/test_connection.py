@@ -20,7 +20,7 @@ from tests.threadless import without_threads
 from workbench import errors
 from workbench.cluster.chief.member import Member
 from workbench.cluster.link import connection as connections
-from workbench.cluster.link import sender
+from workbench.cluster.link import inbox, sender
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import SocketConnection, release_receiver
 from workbench.cluster.link.group import ReceiverGroup
@@ -148,7 +148,7 @@ def test_ctrl_c_at_any_moment_leaves_the_connection_to_others(wait):
 def test_a_long_transfer_is_a_sign_of_life(monkeypatch, direction):
     """A task that takes or gives gigabytes cannot answer probes meanwhile; it is not lost as long as bytes move."""
     monkeypatch.setattr(sender, "PIECE", 1 << 20)
-    monkeypatch.setattr(connections, "PIECE", 1 << 20)
+    monkeypatch.setattr(inbox, "PIECE", 1 << 20)
     ours, other = socket.socketpair(socket.AF_UNIX)
     connection, group = SocketConnection("task", SESSION, ours, ours, BufferPool()), ReceiverGroup("test")
     answered = threading.Event()
@@ -230,13 +230,13 @@ def test_without_a_thread_for_it_a_large_frame_is_read_by_the_group(crashes):
     group.join(60)
 
 
-def test_only_what_was_left_in_the_buffer_asks_for_another_turn():
+def test_one_turn_handles_all_frames_that_came():
     pair, frame = Pair(), raw(m.StatusRequest(True))
 
     class Group:
         """Its thread is this one."""
 
-        leadership = SimpleNamespace(mine=True)
+        leadership = SimpleNamespace(mine=True, term=0)
 
         def add(self, *connection: Any) -> bool:
             return True
@@ -245,12 +245,29 @@ def test_only_what_was_left_in_the_buffer_asks_for_another_turn():
             pass
     group: Any = Group()
     pair.start(group)
-    for sent, turns in [(frame, [None]), (frame * 2, [True, None]), (frame + frame[:9], [True, None]), (frame[9:], [None])]:
+    for sent, count in [(frame, 1), (frame * 2, 3), (frame + frame[:9], 4), (frame[9:], 5)]:
         pair.other.sendall(sent)
-        assert [pair.connection.take_turn(group, fresh) for fresh in (True, False)[:len(turns)]] == turns
-    assert pair.frames == [m.StatusRequest(True)] * 5
+        assert pair.connection.take_turn(group, True) is True
+        assert pair.frames == [m.StatusRequest(True)] * count
     pair.other.close()
     assert pair.connection.take_turn(group, True) is False and len(pair.closed) == 1
+
+
+def test_after_a_hand_over_the_rest_is_left_to_the_new_leader():
+    pair, frame = Pair(), raw(m.StatusRequest(True))
+    group: Any = SimpleNamespace(leadership=SimpleNamespace(mine=True, term=0), add=lambda *connection: True,
+                                 remove=lambda sock: None)
+
+    def hand_over(connection: Any, frame: Any) -> None:
+        pair.frames.append(m.decode(frame))
+        group.leadership.term += 1
+    pair.connection.start(hand_over, lambda connection, error: pair.closed.append(error), group)
+    pair.other.sendall(frame * 3)
+    for fresh, count in ((True, 1), (False, 2), (False, 3), (False, 3)):
+        assert pair.connection.take_turn(group, fresh) is True
+        assert pair.frames == [m.StatusRequest(True)] * count
+    pair.other.close()
+    assert pair.connection.take_turn(group, True) is False
 
 
 def test_frames_of_some_rows_share_the_thread_of_a_group(monkeypatch):
@@ -277,7 +294,7 @@ def test_what_there_is_no_memory_for_is_told_at_once_and_read_to_its_end(grouped
     """The frames behind it arrive; that bytes come is a sign of life."""
     monkeypatch.setattr(connections, "_CALM_MILLISECONDS", 1)
     pair, group = Pair(), ReceiverGroup("test") if grouped else None
-    monkeypatch.setattr(pair.connection._pool, "take", full)
+    monkeypatch.setattr(pair.connection._inbox.pool, "take", full)
     pair.start(group)
     for turn, cut in enumerate((700_000, 40 + 8 + 3)):
         frame = large()
@@ -302,7 +319,7 @@ def test_what_there_is_no_memory_for_is_told_at_once_and_read_to_its_end(grouped
     ids=["not what the shape says", "beyond the bound", "never sent"])
 def test_what_is_announced_and_cannot_be_right_is_damage_without_memory_too(announced, sent, told, monkeypatch):
     pair, frame = Pair(), bytearray(large())
-    monkeypatch.setattr(pair.connection._pool, "take", full)
+    monkeypatch.setattr(pair.connection._inbox.pool, "take", full)
     frame[32:40] = announced.to_bytes(8, "little")
     pair.start()
     pair.other.sendall(frame[:sent])

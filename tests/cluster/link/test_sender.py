@@ -116,7 +116,7 @@ def test_whatever_ends_its_thread_nobody_waits_for_room(monkeypatch):
         goes.wait(60)
         raise problem
     box = outbox.Outbox(transmit, told.append, "test")
-    box.post(lambda: [b"left"], [b"left"], lambda buffer: buffer)
+    box.post(lambda frame: frame, [b"left"], lambda buffer: buffer)
     waiting = threading.Thread(target=box.wait_for_room, daemon=True)
     waiting.start()
     goes.set()

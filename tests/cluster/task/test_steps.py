@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from workbench.cluster.task.steps import LATE, Active, Steps
-from workbench.core.names import join_key
+from workbench.core.names import join_edge
 
 SERVER, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
@@ -10,7 +10,7 @@ SERVER, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 def test_a_step_that_takes_long_says_whose_tensors_it_waits_for():
     steps = Steps()
     table = steps.begin(1, (), Active(10.0, "session_0_1", 0))
-    table.receive(join_key(1, "weights", f"{SERVER}/device:CPU:0", f"{WORKER}/device:CPU:0"), lambda value, dead: None)
+    table.receive(join_edge("weights", f"{SERVER}/device:CPU:0", f"{WORKER}/device:CPU:0"), lambda value, dead: None)
     assert steps.doing(10.5) == "" and steps.doing(11.5) == f"for {SERVER}"
     steps.done(1)
     assert steps.doing(20.0) == ""

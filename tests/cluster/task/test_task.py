@@ -13,7 +13,7 @@ from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import HEADER, Dropped, Frame, parse_header
-from workbench.core.names import edge_of, join_key
+from workbench.core.names import join_edge
 from workbench.core.trace import Span
 
 HERE, THERE = "/job:ps/task:0", "/job:worker/task:0"
@@ -66,14 +66,14 @@ class Scripted:
 
     def wide(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
         for number in range(50):
-            rendezvous.receive(join_key(step, f"layer/{number}:0", THERE, HERE), lambda value, dead: None)
+            rendezvous.receive(join_edge(f"layer/{number}:0", THERE, HERE), lambda value, dead: None)
 
     def tell(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
-        send(join_key(step, "x:0", HERE, THERE), np.ones(2), False)
+        send(join_edge("x:0", HERE, THERE), np.ones(2), False)
         done([])
 
     def takes(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
-        rendezvous.receive(join_key(step, "x:0", THERE, HERE),
+        rendezvous.receive(join_edge("x:0", THERE, HERE),
                            lambda value, dead: done(value if isinstance(value, errors.Error) else [value]))
 
     def abort(self, step: int, error: errors.Error) -> None:
@@ -192,7 +192,7 @@ def test_a_step_that_lost_its_peer_is_over_when_its_last_kernel_returned():
 
 
 def tensor(step: int, size: int = 100) -> m.Tensor:
-    return m.Tensor(edge_of(join_key(step, "x:0", THERE, HERE)), False, np.zeros(size, np.uint8))
+    return m.Tensor(join_edge("x:0", THERE, HERE), False, np.zeros(size, np.uint8))
 
 
 def test_tensors_of_steps_that_never_begin_end_with_their_link():
@@ -212,7 +212,7 @@ def test_a_peer_cannot_fill_the_memory_with_steps_that_never_begin(monkeypatch):
     scene, wire = Scene(), Wire(THERE)
     scene.task.add_inbound(wire)
     for number in range(3):
-        wire.arrive(m.Tensor(edge_of(join_key(1, f"{number}:0", THERE, HERE)), False, np.zeros(9000, np.uint8)), 1)      # large
+        wire.arrive(m.Tensor(join_edge(f"{number}:0", THERE, HERE), False, np.zeros(9000, np.uint8)), 1)      # large
     with pytest.raises(errors.DataLossError, match=f"{THERE}: it sent 3[0-9]{{4}} bytes for steps that have not begun here, "
                                                    "and goes on with step 2; 5000 are kept at most, the stream is damaged"):
         wire.arrive(tensor(2), 2)

@@ -158,9 +158,9 @@ def run(fetches: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[
     sent: list[str] = []
 
     class Listening(local.LocalRendezvous):
-        def send(self, key: str, value: Any, dead: bool = False) -> None:
-            sent.append(key.split("|")[1])
-            super().send(key, value, dead)
+        def send(self, edge: str, value: Any, dead: bool = False) -> None:
+            sent.append(edge.split("|")[0])
+            super().send(edge, value, dead)
     monkeypatch.setattr(local, "LocalRendezvous", Listening)
     with wb.Session(devices=3, **options) as session:
         session.run(wb.global_variables_initializer())
@@ -197,11 +197,11 @@ def test_what_was_used_is_let_go_before_the_step_ends_and_variables_are_updated_
     alive: list[int] = []
 
     class Counting(local.LocalRendezvous):
-        def send(self, key: str, value: Any, dead: bool = False) -> None:
+        def send(self, edge: str, value: Any, dead: bool = False) -> None:
             if value.nbytes == NBYTES:
                 alive.append(sum(one() is not None for one in sent))
                 sent.append(weakref.ref(value))
-            super().send(key, value, dead)
+            super().send(edge, value, dead)
     monkeypatch.setattr(local, "LocalRendezvous", Counting)
     x = layers()
     weights = wb.global_variables()

@@ -71,23 +71,23 @@ def across() -> tuple[Any, Any]:
     return x, z
 
 
-KEY = f"5|y:0|{CPUS[0]}|{CPUS[1]}|0:0"
+EDGE = f"y:0|{CPUS[0]}|{CPUS[1]}|0:0"
 
 
-def test_a_send_names_step_tensor_and_both_devices():
+def test_a_send_names_tensor_and_both_devices():
     x, z = across()
     step = Step([z], {x: [1, 2]})
     step.run.start()
-    (key, value, dead), = step.sent
-    assert (key, dead) == (KEY, False) and value.tolist() == [2, 4] and step.results == []
+    (edge, value, dead), = step.sent
+    assert (edge, dead) == (EDGE, False) and value.tolist() == [2, 4] and step.results == []
 
 
 def test_a_step_waits_for_what_it_receives():
     x, z = across()
     step = Step([z], {x: [1, 2]}, device=1)
     step.run.start()
-    assert step.answers == [] and step.rendezvous.pending == (KEY,)
-    step.rendezvous.send(KEY, np.zeros(2, np.float32))
+    assert step.answers == [] and step.rendezvous.pending == (EDGE,)
+    step.rendezvous.send(EDGE, np.zeros(2, np.float32))
     assert step.results[0].tolist() == [1, 1]
 
 
@@ -95,7 +95,7 @@ def test_a_dead_value_makes_what_reads_it_dead():
     x, z = across()
     step = Step([z], {x: [1, 2]}, device=1)
     step.run.start()
-    step.rendezvous.send(KEY, np.zeros(0), dead=True)
+    step.rendezvous.send(EDGE, np.zeros(0), dead=True)
     assert str(step.error) == ("fetch 'z:0': it has no value in this step, because it lies on a branch that was not taken; "
                                "fetch the merge of both branches")
 

@@ -6,24 +6,25 @@ import threading
 import pytest
 
 from workbench import errors
-from workbench.core.names import join_key, split_key, task_of
+from workbench.core.names import join_edge, numbered, split_edge, target_of, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
 
-KEY = join_key(3, "dense/W:0", "/job:ps/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0")
+EDGE = join_edge("dense/W:0", "/job:ps/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0")
 
 
-def test_key_has_five_fields():
-    assert KEY == "3|dense/W:0|/job:ps/task:0/device:CPU:0|/job:worker/task:1/device:CPU:0|0:0"
-    assert task_of(split_key(KEY).target) == "/job:worker/task:1"
+def test_edge_has_four_fields_and_a_step_before_them_in_records():
+    assert EDGE == "dense/W:0|/job:ps/task:0/device:CPU:0|/job:worker/task:1/device:CPU:0|0:0"
+    assert numbered(3, EDGE) == f"3|{EDGE}" and split_edge(EDGE).tensor == "dense/W:0"
+    assert target_of(EDGE) == "/job:worker/task:1"
     assert task_of("/job:worker/task:1") == "/job:worker/task:1"
-    with pytest.raises(errors.InvalidArgumentError, match=r"key 'a\|b' has 2 fields, not 5"):
-        split_key("a|b")
+    with pytest.raises(errors.InvalidArgumentError, match=r"edge 'a\|b' has 2 fields, not 4"):
+        split_edge("a|b")
 
 
 @pytest.mark.parametrize("send_first", [True, False])
 def test_value_arrives_by_reference_in_either_order(send_first):
     table, value, got = LocalRendezvous(), object(), []
-    steps = [lambda: table.send(KEY, value, True), lambda: table.receive(KEY, lambda *pair: got.append(pair))]
+    steps = [lambda: table.send(EDGE, value, True), lambda: table.receive(EDGE, lambda *pair: got.append(pair))]
     for act in steps if send_first else reversed(steps):
         act()
     assert got == [(value, True)] and table.pending == ()
@@ -31,15 +32,15 @@ def test_value_arrives_by_reference_in_either_order(send_first):
 
 def test_receive_wait_blocks_until_another_thread_sends():
     table = LocalRendezvous()
-    sender = threading.Thread(target=table.send, args=(KEY, 7))
+    sender = threading.Thread(target=table.send, args=(EDGE, 7))
     sender.start()
-    assert table.receive_wait(KEY, 5) == (7, False)
+    assert table.receive_wait(EDGE, 5) == (7, False)
     sender.join()
 
 
 def test_receive_wait_gives_up():
     with pytest.raises(errors.DeadlineExceededError, match=r"did not arrive within 0.01 s"):
-        LocalRendezvous().receive_wait(KEY, 0.01)
+        LocalRendezvous().receive_wait(EDGE, 0.01)
 
 
 def test_abort_reaches_waiting_and_later_receivers_once():
@@ -59,7 +60,7 @@ def test_close_cancels():
     table = LocalRendezvous()
     table.close()
     with pytest.raises(errors.CancelledError, match="the step is over"):
-        table.receive_wait(KEY, 1)
+        table.receive_wait(EDGE, 1)
 
 
 def test_double_send_and_double_receive_are_bugs():

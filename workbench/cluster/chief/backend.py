@@ -94,8 +94,9 @@ class _Runner:
 
     def __init__(self, cluster: Tasks, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int,
                  programs: list[tuple[str, bytes]], names: dict[int, str]) -> None:
-        self._cluster, self._handle, self._routes, self._fetches, self._programs = cluster, handle, routes, fetches, programs
-        self._names = names
+        self._cluster, self._handle, self._fetches, self._programs, self._names = cluster, handle, fetches, programs, names
+        self._fed = [(task, feeds) for task, feeds, _ in routes if feeds]
+        self._asked = [(task, positions) for task, _, positions in routes if positions]
         self.release = weakref.finalize(self, cluster.unregister, (handle,))
         """What a session no longer keeps, tasks need not keep either; calling it again does nothing."""
         self.release.atexit = False
@@ -105,13 +106,12 @@ class _Runner:
         if journal is not None:
             raise errors.UnimplementedError("Session.run: run_metadata was passed but the tasks of a cluster report later; "
                                             "read wb.core.trace.journal, or leave it out")
-        if not self._routes:
+        if not self._programs:
             return []
-        sent = {task: {str(i): feeds[position] for i, position in enumerate(positions)}
-                for task, positions, _ in self._routes if positions}
+        sent = {task: {str(i): feeds[position] for i, position in enumerate(positions)} for task, positions in self._fed}
         answers = self._cluster.run_step(self._handle, step, feeds_by_task=sent, timed=traced, deadline=deadline)
         results: list[Any] = [None] * self._fetches
-        for task, _, positions in self._routes:
+        for task, positions in self._asked:
             answer = answers.get(task, [])
             if (dropped := largest_dropped(answer)) is not None:
                 place, fetch = dropped

@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from workbench import errors
@@ -31,22 +31,24 @@ class PendingStep:
         self._primary: threading.Condition | None = None      # somebody waits for the primary failure
         self._over: threading.Event | None = None             # somebody waits for the last word of the last task
 
-    def done(self, task: str, fetches: list[Any]) -> None:
+    def done(self, fetches: Mapping[str, list[Any]]) -> None:
+        """These tasks succeeded."""
         with self._lock:
-            self.results[task] = fetches
-            self._strike(task)
-            if not self.missing and self.error is None:
-                self._latch.release()
+            self.results.update(fetches)
+            for task in fetches:
+                self.missing.pop(task, None)
+            if not self.missing:
+                if self._over is not None:
+                    self._over.set()
+                if self.error is None:
+                    self._latch.release()
 
     def over_at(self, task: str) -> None:
         """Nothing of a step that failed runs at `task` any more."""
         with self._lock:
-            self._strike(task)
-
-    def _strike(self, task: str) -> None:
-        self.missing.pop(task, None)
-        if not self.missing and self._over is not None:
-            self._over.set()
+            self.missing.pop(task, None)
+            if not self.missing and self._over is not None:
+                self._over.set()
 
     def fail(self, error: errors.Error, secondary: bool = False) -> None:
         """Record a failure. A primary one replaces a secondary one, which only names its consequence."""

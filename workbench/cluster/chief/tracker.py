@@ -24,7 +24,7 @@ __all__ = ["EPOCH", "Tracker"]
 logger = logging.getLogger("workbench")
 
 EPOCH = 1
-_RECORD_SECONDS = 0.005   # between two steps of one executable that are recorded
+_RECORD_SECONDS = 0.02    # between two steps of one executable that are recorded
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
 _WAITING = 8              # numbers that have not begun, from which on those of threads that have ended are looked for
 _SILENT = 2               # probes without an answer, twice a second, after which a task is said not to answer
@@ -45,6 +45,7 @@ class Tracker:
         self.members, self.heartbeat, self.closed = members, heartbeat, False
         self.handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
         self._relays: dict[str, dict[str, tuple[str, ...]]] = {}      # handle -> task -> those it passes steps on to
+        self._passed: dict[str, frozenset[str]] = {}           # handle -> tasks that hear of steps from others
         self._leaving: set[str] = set()                         # handles to be forgotten when no step of them is in flight
         self._unready: set[str] = set()                         # handles that the tasks opened last do not have yet
         self.pending: dict[int, PendingStep] = {}
@@ -73,7 +74,7 @@ class Tracker:
         for task, relay in relays.items():
             found[relay] = (*found.get(relay, ()), task)
         if found:
-            self._relays[handle] = found
+            self._relays[handle], self._passed[handle] = found, frozenset(relays)
 
     def remove(self, handles: Iterable[str]) -> None:
         """Forget handles, here and on their tasks; steps in flight go on. Never blocks, for collectors call it."""
@@ -83,6 +84,7 @@ class Tracker:
                 self._leaving.add(handle)                       # it would overtake a step that is passed on
                 continue
             self._relays.pop(handle, None)
+            self._passed.pop(handle, None)
             self._recorded.pop(handle, None)
             self._unready.discard(handle)
             for task in self.handles.pop(handle, {}):
@@ -188,19 +190,25 @@ class Tracker:
         if handle in self._unready:
             raise errors.AbortedError(f"run_step: the tasks of {handle!r} were opened anew and are being prepared; run it "
                                       "again when the cluster has recovered")
-        return {task: self.member(task) for task in tasks}
+        found = {}
+        for task in tasks:
+            member = self.members.get(task)
+            found[task] = member if member is not None and member.lost is None else self.member(task)
+        return found
 
     def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds,
              relays: Mapping[str, tuple[str, ...]]) -> None:
         """Send the step to its tasks, but to those in `relays` through others."""
         with self._numbering:
-            begun = {**self.pending, **self._retried, **dict.fromkeys(self._asked.values())}
-            live = tuple(number for number in begun if number < pending.step)
+            live: tuple[int, ...] = ()
+            if len(self.pending) > 1 or self._retried or self._asked:
+                begun = {**self.pending, **self._retried, **dict.fromkeys(self._asked.values())}
+                live = tuple(number for number in begun if number < pending.step)
         for task in feeds:
             if task not in members:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
                                                   f"{', '.join(members)}; feed one of these")
-        passed = {task for others in relays.values() for task in others if task not in feeds}
+        passed = self._passed[pending.handle].difference(feeds) if relays else ()
         for task, member in members.items():
             if task in passed:
                 continue
@@ -257,10 +265,9 @@ class Tracker:
         if pending is None:
             return                                              # nobody waits for its end any more
         if isinstance(message, m.Through):
-            for task, seconds in message.seconds.items():
-                self._done(pending, task, seconds, [])
+            self._done(pending, message.seconds, [])
         elif isinstance(message, m.Done):
-            self._done(pending, member.task, message.seconds, message.fetches)
+            self._done(pending, {member.task: message.seconds}, message.fetches)
         elif isinstance(message, m.Failed):
             error = errors.by_name(message.error, message.message)
             error.add_note(f"raised in step {step} on {member.task} at {member.address}")
@@ -272,12 +279,16 @@ class Tracker:
         else:
             pending.over_at(member.task)
 
-    def _done(self, pending: PendingStep, task: str, seconds: float, fetches: list[Any]) -> None:
-        """A task is done with its part, as it says itself, or the one where it heard of the step."""
-        member = self.members.get(task)
-        if member is not None:
-            member.record(seconds)
-            pending.done(task, fetches)
+    def _done(self, pending: PendingStep, seconds: Mapping[str, float], fetches: list[Any]) -> None:
+        """Tasks are done with their parts, as one says itself, or the one where they heard of the step."""
+        found = {}
+        for task, took in seconds.items():
+            member = self.members.get(task)
+            if member is not None:
+                member.record(took)
+                found[task] = fetches
+        if found:
+            pending.done(found)
 
     def on_link_lost(self, member: Member, peer: str, why: str) -> None:
         """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""

@@ -22,7 +22,7 @@ class Grouped(Protocol):
     @property
     def watched(self) -> socket.socket: ...
 
-    def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool | None: ...
+    def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool: ...
     def finish(self, error: BaseException | None) -> None: ...
 
 
@@ -83,17 +83,18 @@ class ReceiverGroup:
         self.leadership.join(timeout)
 
     def _turn(self) -> bool:
-        """Handle one frame; False when the group is closed and empty."""
-        if not self._ready and not self._await_some():
+        """Handle what came on all connections; False when the group is closed and empty."""
+        ready, leadership = self._ready, self.leadership
+        if not ready and not self._await_some():
             return False
-        if not self._ready:
-            return True
-        connection, fresh = self._ready[0]
-        self._ready[0] = (connection, False)
-        # NOTE: after a hand-over inside the handler the queue belongs to the new leader, so nothing follows here.
-        more = connection.take_turn(self, fresh)
-        if more is not True and self.leadership.mine:
-            self._ready.popleft()
+        term = leadership.term
+        while ready:
+            connection, fresh = ready[0]
+            ready[0] = connection, False
+            connection.take_turn(self, fresh)
+            if leadership.term != term:      # NOTE: the queue belongs to the new leader, who begins with what this one left
+                return True
+            ready.popleft()
         return True
 
     def _await_some(self) -> bool:

@@ -76,6 +76,7 @@ class Leadership:
         self._changed = threading.Condition()
         self._parked = 0                 # threads that nobody called yet
         self._calls = 0                  # hand-overs that a parked thread has not yet taken up
+        self.term = 0                    # another one with each leader
         self._over = self._resting = False
         self._threads: list[threading.Thread] = []
 
@@ -96,8 +97,10 @@ class Leadership:
         _let_go()
         if not self.mine:                # that took long, and has handed over by now: two would take one stream apart
             return
+        kept = _current.kept
         _resign()
         with self._changed:
+            self.term += 1
             if self._parked:
                 self._parked -= 1
                 self._calls += 1
@@ -106,18 +109,25 @@ class Leadership:
         try:
             self.start()
         except errors.ResourceExhaustedError:
-            _current.leadership, _current.kept = self, {}
+            self.term -= 1
+            _current.leadership, _current.kept = self, kept
             raise
 
     def _run(self) -> None:
-        _current.leadership, _current.kept = self, {}
+        kept = self._lead()
         while self._turn():
-            _let_go()
-            if getattr(_current, "leadership", None) is not self:
+            if kept:
+                _let_go()
+            if _current.leadership is not self:
                 if not self._park():
                     return
-                _current.leadership, _current.kept = self, {}
+                kept = self._lead()
         _resign()
+
+    def _lead(self) -> dict[tuple[Keeper, str], list[Any]]:
+        """The calling thread is the leader; what it will keep."""
+        _current.leadership, _current.kept = self, {}
+        return _current.kept
 
     def _park(self) -> bool:
         """Wait to become the leader again; False when this thread should end."""

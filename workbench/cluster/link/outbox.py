@@ -21,7 +21,8 @@ class Outbox:
 
     def __init__(self, transmit: Callable[[Sequence[Any]], None], broken: Callable[[Exception], None], label: str) -> None:
         self._transmit, self._broken, self._label = transmit, broken, label
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._frames: deque[tuple[Sequence[Any], Any]] = deque()      # (buffers, whose memory they are)
         self._thread: threading.Thread | None = None
         self._over = False
@@ -34,15 +35,15 @@ class Outbox:
             with self._changed:
                 self._changed.wait_for(lambda: self._over or self.nbytes < LIMIT)
 
-    def post(self, at_once: Callable[[], Sequence[Any]], frame: Sequence[Any], keep: Callable[[Any], Any],
+    def post(self, at_once: Callable[[Sequence[Any]], Sequence[Any]], frame: Sequence[Any], keep: Callable[[Any], Any],
              owner: Any = None) -> None:
-        """Send what `at_once()` sends now and leave the buffers that it returns, as `keep` makes them, to the thread.
+        """Send what `at_once(frame)` sends now and leave the buffers that it returns, as `keep` makes them, to the thread.
 
         While others wait the whole `frame` does, too. `owner` is referred to until all is sent. Where there is no memory for
         what `keep` makes, this returns when all is sent; where none for the thread, when nothing waits any more.
         """
-        with self._changed:
-            left = frame if self._frames else at_once()
+        with self._lock:                                       # itself, not through the condition, which takes longer
+            left = frame if self._frames else at_once(frame)
             if not left or self._over:
                 return
             try:

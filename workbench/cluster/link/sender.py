@@ -19,6 +19,7 @@ __all__ = ["PIECE", "Sender"]
 
 PIECE = 1 << 27        # bytes after which a long transfer shows that it goes on
 _SAFE_SEND = 4096      # bytes that fit into any socket that is called writable
+_WITHOUT_WAITING = int(getattr(socket, "MSG_DONTWAIT", 0))      # a plain number: to make one of a flag takes time
 _AT_ONCE = 512         # buffers that one system call takes
 
 
@@ -59,7 +60,8 @@ class Sender:
 
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
         if wait:
-            buffers = self._lent(buffers) or buffers
+            if len(buffers) > 1:
+                buffers = self._lent(buffers) or buffers
         elif self._lock._is_owned():      # type: ignore[attr-defined]      # as conditions ask their locks
             return False                                 # the collector calls, in the middle of a frame of this thread
         try:
@@ -97,12 +99,10 @@ class Sender:
         self._outbox.wait_for_room()
         if self._owner.closed:
             raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
-        lent = self._lent(buffers)
-        if lent is not None:
+        if len(buffers) > 1 and (lent := self._lent(buffers)) is not None:
             buffers = owner = lent
         try:
-            self._outbox.post(lambda: self._send_at_once(buffers), buffers,
-                              self._copied if owner is None else _same, owner)
+            self._outbox.post(self._send_at_once, buffers, self._copied if owner is None else _same, owner)
         except BaseException as broken:                        # the frame may be cut in the middle
             self._owner.close()
             if not isinstance(broken, OSError) or isinstance(broken, errors.Error):
@@ -112,7 +112,7 @@ class Sender:
 
     def _lent(self, buffers: Sequence[Any]) -> Sequence[Any] | None:
         """The frame that says where the large payload of `buffers` lies in memory that both ends see; None: as it is."""
-        if self._lender is None or len(buffers) == 1 or sum(map(len, buffers[1:])) < FROM:
+        if self._lender is None or sum(map(len, buffers[1:])) < FROM:
             return None
         return self._lender.lend(buffers[0], buffers[1:])
 
@@ -127,7 +127,10 @@ class Sender:
                 for buffer in buffers:
                     self._writer.sendall(buffer)
                 return ()
-            sent = self._writer.sendmsg(buffers[:_AT_ONCE], _carried(buffers[0]), socket.MSG_DONTWAIT)
+            if len(buffers) == 1 and type(buffers[0]) is bytes:      # nearly all
+                sent = self._writer.send(buffers[0], _WITHOUT_WAITING)
+                return () if sent == len(buffers[0]) else _after(buffers, sent)
+            sent = self._writer.sendmsg(buffers[:_AT_ONCE], _carried(buffers[0]), _WITHOUT_WAITING)
         except BlockingIOError:
             return buffers
         finally:
@@ -154,7 +157,10 @@ class Sender:
     def _transmit(self, buffer: Any) -> None:
         writer = self._writer
         if not receiving():
-            self._send_all(writer, buffer)
+            if type(buffer) is bytes and len(buffer) <= PIECE:      # nearly all
+                writer.sendall(buffer)
+            else:
+                self._send_all(writer, buffer)
             return
         if not self._plain:
             if len(buffer) > _SAFE_SEND or not _writable(writer):
@@ -162,7 +168,7 @@ class Sender:
             self._send_all(writer, buffer)
             return
         try:
-            sent = writer.sendmsg([buffer], _carried(buffer), socket.MSG_DONTWAIT)
+            sent = writer.sendmsg([buffer], _carried(buffer), _WITHOUT_WAITING)
         except BlockingIOError:
             sent = 0
         if sent < len(buffer):

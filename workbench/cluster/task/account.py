@@ -8,7 +8,7 @@ from collections.abc import Callable
 from workbench.cluster.task.engines import LONG, SPANS
 from workbench.cluster.task.steps import Active, Steps
 from workbench.cluster.wire import messages as m
-from workbench.core.names import Key
+from workbench.core.names import numbered, split_edge
 from workbench.core.trace import Journal, Span
 
 __all__ = ["Account"]
@@ -42,11 +42,11 @@ class Account:
                                    now, step, detail=type(failure).__name__ if failure else "", executable=run.handle))
         return seconds
 
-    def sent(self, step: int, sent: Key, key: str, started: float, nbytes: int) -> None:
+    def sent(self, step: int, edge: str, started: float, nbytes: int) -> None:
         """A tensor was sent to another task."""
-        active = self._steps.active().get(step)
+        sent, active = split_edge(edge), self._steps.active().get(step)
         self.journal.span(Span("send", sent.tensor, self._name, sent.source, threading.get_ident(), started,
-                               time.perf_counter(), step, key, nbytes, "", active.handle if active else ""))
+                               time.perf_counter(), step, numbered(step, edge), nbytes, "", active.handle if active else ""))
 
 
 def _session_of(handle: str) -> str:

@@ -22,6 +22,7 @@ from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.crew import Crew, Hands, NoHands, core_count
 from workbench.core.run.driver import StepRun, run_error
+from workbench.core.run.light import LightRun, Script, script_of
 from workbench.core.run.nodes import nodes_of
 from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import Rendezvous
@@ -45,6 +46,7 @@ Cancel = Callable[[errors.Error], None]
 class _Prepared:
     plan: Plan
     nodes: Nodes
+    script: Script | None      # of steps that can go the short way
     pool: InstancePool
     light: bool
     contexts: bool
@@ -69,7 +71,8 @@ class GraphEngine:
         plan = compile_plan(loaded, handle, type_of(device))
         light = type_of(device) == "CPU" and is_light(plan)
         pool = InstancePool(plan, self.container, device, self._arenas, light)
-        self._prepared[handle] = _Prepared(plan, nodes_of(plan), pool, light, plan.contextual)
+        self._prepared[handle] = _Prepared(plan, nodes_of(plan), script_of(plan) if light else None, pool, light,
+                                           plan.contextual)
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
             done: Done, trace: int, of: TryOf | None = None) -> None:
@@ -78,8 +81,8 @@ class GraphEngine:
             done(errors.NotFoundError(f"{self.context.task}: program {handle!r} was never registered here; the chief "
                                       "registers before it runs"))
             return
-        values = [feeds[str(i)] for i in range(len(feeds))]
-        if (dropped := largest_dropped(values)) is not None:
+        values = [feeds[str(i)] for i in range(len(feeds))] if feeds else []
+        if values and (dropped := largest_dropped(values)) is not None:
             place, feed = dropped
             done(feed.error(prepared.plan.program.feeds[place].name, self.context.task))
             return
@@ -106,8 +109,8 @@ class GraphEngine:
         over = errors.AbortedError(f"step {step}: it is being tried again")
         return self.container.get(_LEDGER, Ledger, Ledger).begin(of, step, functools.partial(self.abort, step, over))
 
-    def _send(self, send: Send, key: str, value: Any, dead: bool = False) -> None:
-        send(key, value, dead, getattr(value, "nbytes", 0) > _COPIED and not self._arenas.hold(value))
+    def _send(self, send: Send, edge: str, value: Any, dead: bool = False) -> None:
+        send(edge, value, dead, getattr(value, "nbytes", 0) > _COPIED and not self._arenas.hold(value))
 
     def _began(self, prepared: _Prepared, step: int, cancel: Cancel) -> bool:
         """Tell abort() how to end the step; False when it was aborted since it was announced."""
@@ -162,6 +165,11 @@ class GraphEngine:
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
             self._over(step)
             done(results if error is None else error)      # type: ignore[arg-type]
+        if prepared.script is not None and trace < SPANS:
+            light = LightRun(prepared.script, instance, values, step, rendezvous, send, ended, prepared.pool.give)
+            self._running[step] = light.cancel
+            light.start()
+            return
         hands = _NO_HANDS if prepared.light else Hands(self._crew, self._helpers)
         run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, hands,
                       self.context.journal, _little if prepared.light else _computing, trace >= SPANS,

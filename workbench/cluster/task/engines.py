@@ -20,8 +20,8 @@ SILENT, LONG, SPANS, OPERATIONS = range(4)
 """What is recorded of a step: nothing; that it took long, if it did; its spans; every operation too."""
 
 Send = Callable[..., None]
-"""send(key, value, dead, kept=False): towards the device named in `key`; never waits for it unless it is far behind. On
-return the memory of `value` may be reused, unless `kept` says that nobody writes it while somebody refers to it."""
+"""send(edge, value, dead, kept=False): towards the device that the edge leads to; never waits for it unless it is far behind.
+On return the memory of `value` may be reused, unless `kept` says that nobody writes it while somebody refers to it."""
 Result = list[Any] | BaseException
 
 

@@ -5,7 +5,7 @@ import threading
 from typing import Any, NamedTuple
 
 from workbench import errors
-from workbench.core.names import split_key, task_of
+from workbench.core.names import split_edge, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.run.where import place_of_any
 
@@ -15,6 +15,7 @@ _EARLY = 2 << 30       # bytes that one peer may have waiting for steps that hav
 _LONG = 1.0            # seconds from which on people want to know where a step is
 LATE = 0.1             # seconds within which a span that has ended is recorded
 _WORDS = 300           # characters of that, a message holds 512 bytes
+_NONE: frozenset[int] = frozenset()
 _ENTRY = 1 << 10       # what a tensor takes besides its bytes
 
 
@@ -56,24 +57,27 @@ class Steps:
     def _past(self, step: int) -> bool:
         return step < self._newest and step not in self._live
 
-    def begun(self, step: int) -> bool:
+    def _begun(self, step: int) -> bool:
         """Does the step run here, or has it been answered?"""
-        with self._lock:
-            return step in self._active or step in self._aborting or step in self._answered
+        return step in self._active or step in self._aborting or step in self._answered
 
-    def begin(self, step: int, live: tuple[int, ...], active: Active) -> LocalRendezvous | None:
-        """The table of a step that begins; None when it is over already. Earlier steps not in `live` are forgotten."""
+    def begin(self, step: int, live: tuple[int, ...], active: Active) -> LocalRendezvous | bool:
+        """The table of a step that begins; True when it has begun before, False when it is over without. Earlier steps that are
+        not in `live` are forgotten."""
         with self._lock:
+            if self._begun(step):
+                return True
             if step > self._newest:                        # else a later one overtook it on its way
                 self._look_back(step, live)
             if self._over(step):
-                return None
+                return False
             self._active[step] = active
-            self._settle(step)
+            if self._early:
+                self._settle(step)
             return self._table(step)
 
     def _look_back(self, step: int, live: tuple[int, ...]) -> None:
-        self._newest, self._live = step, frozenset(live)
+        self._newest, self._live = step, frozenset(live) if live else _NONE
         if self._finished:
             self._finished = {one for one in self._finished if not self._past(one)}
             self._answered &= self._finished
@@ -82,7 +86,8 @@ class Steps:
                 self._forget(one)
 
     def _forget(self, step: int) -> LocalRendezvous | None:
-        self._settle(step)
+        if self._early:
+            self._settle(step)
         return self._tables.pop(step, None)
 
     def _settle(self, step: int) -> None:
@@ -104,6 +109,9 @@ class Steps:
         DataLossError when the peer sends and sends for steps that do not begin.
         """
         with self._lock:
+            table = self._tables.get(step)
+            if table is not None and step in self._active and not self._past(step):
+                return table
             if self._over(step):
                 return None
             if step not in self._active and step not in self._aborting:
@@ -161,7 +169,7 @@ class Steps:
         if not long:
             return ""
         place = place_of_any(set(long.values()))
-        waits = sorted({task_of(split_key(key).source) for table in tables for key in table.pending})
+        waits = sorted({task_of(split_edge(edge).source) for table in tables for edge in table.pending})
         return (f"in {place}" if place else f"for {waits[0]}" if waits else "")[:_WORDS]
 
     def told(self, now: float) -> float:
@@ -176,7 +184,7 @@ class Steps:
 
     def facts(self) -> dict[str, Any]:
         """For people and for leak checks. No lock: whoever asks why all hangs must not hang, too (see `pending`)."""
-        waiting = [key for table in list(self._tables.values()) for key in table.pending]
+        waiting = [edge for table in list(self._tables.values()) for edge in table.pending]
         return {"active": sorted(self._active), "aborting": sorted(self._aborting), "waiting": waiting,
                 "early": sum(list(self._waiting.values())),
                 "tables": len(self._tables), "remembered": len(self._finished)}

@@ -23,7 +23,7 @@ from workbench.cluster.task.relays import Relays
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Dropped, Frame, decode_tensor, encode_tensor
-from workbench.core.names import edge_of, numbered, split_key, task_of
+from workbench.core.names import split_edge, target_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
 from workbench.core.state.partitions import Columns
@@ -191,10 +191,10 @@ class Task:
     def _run(self, step: int, message: m.RunStep, relay: str = "") -> None:
         """`relay` is the task that passed the step on, where the order is not the chief's own."""
         engine = self._ready_engine()
-        if self.steps.begun(step):                              # the same order twice is one order
-            return
         table = self.steps.begin(step, message.live, Active(time.perf_counter(), message.handle, message.trace, relay))
-        if table is None:                                      # whoever aborted it does not listen any more
+        if table is True:                                      # the same order twice is one order
+            return
+        if table is False:                                     # whoever aborted it does not listen any more
             self._reply(failed(errors.AbortedError(f"step {step}: it was over at {self.name} before it began; run it again "
                                                     "with a new number")), step)
             return
@@ -255,18 +255,17 @@ class Task:
         return broken
 
     # tensors
-    def _send(self, step: int, table: LocalRendezvous, recorded: bool, key: str, value: Any,
+    def _send(self, step: int, table: LocalRendezvous, recorded: bool, edge: str, value: Any,
               dead: bool = False, kept: bool = False) -> None:
-        sent = split_key(key)
-        target = task_of(sent.target)
+        target = target_of(edge)
         if target == self.name:
-            table.send(key, value if kept or not isinstance(value, np.ndarray) else value.copy(), dead)
+            table.send(edge, value if kept or not isinstance(value, np.ndarray) else value.copy(), dead)
             return
-        started = time.perf_counter()
-        self._links.post(target, encode_tensor(edge_of(key), None if dead else value, dead, self.session, self._epoch, step),
+        started = time.perf_counter() if recorded else 0.0
+        self._links.post(target, encode_tensor(edge, None if dead else value, dead, self.session, self._epoch, step),
                          value if kept else None)
         if recorded:
-            self._account.sent(step, sent, key, started, getattr(value, "nbytes", 0))
+            self._account.sent(step, edge, started, getattr(value, "nbytes", 0))
 
     def _tell(self, tasks: Sequence[str], message: m.Message, step: int) -> None:
         """Say something of a step to other tasks."""
@@ -281,15 +280,14 @@ class Task:
             self._on_relayed(connection.peer, frame)
             return
         (edge, value, dead), step = decode_tensor(frame), header.step
-        key = numbered(step, edge)
         nbytes = header.meta + header.data
         if type(value) is Dropped:                             # whoever waits for it, now or later, gets the error
-            value, nbytes = value.error(split_key(key).tensor, self.name), header.meta
+            value, nbytes = value.error(split_edge(edge).tensor, self.name), header.meta
         table = self.steps.table(step, connection.peer, nbytes) if header.epoch == self._epoch else None
         if table is None:
             return                                             # late: its step is over
         try:
-            table.send(key, value, dead)
+            table.send(edge, value, dead)
         except Exception as error:                             # an engine's callback failed: not the wire's fault
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s failed in step %d", self.name, step)

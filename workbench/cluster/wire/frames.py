@@ -26,16 +26,18 @@ __all__ = [
     "Dropped",
     "Frame",
     "Header",
+    "around_step",
     "array_from",
     "decode_tensor",
     "decode_through",
     "describe",
     "encode_tensor",
     "encode_through",
+    "frame_of",
     "largest_dropped",
+    "packed_step",
     "padding",
     "parse_header",
-    "renumbered",
 ]
 
 MAGIC: Final = b"WBx\n"
@@ -43,6 +45,7 @@ VERSION: Final = 1
 HEADER: Final = struct.Struct("<4sBBHQIIqQ")
 """magic, version, kind, flags, session, epoch, meta bytes, step, data bytes: 40 bytes, little endian."""
 _STEP: Final = struct.Struct("<q")
+packed_step: Final = _STEP.pack
 _STEP_AT: Final = struct.calcsize("<4sBBHQII")
 MAX_META: Final = 16 << 20
 """What a body may have: little, for an unpacked one takes many times its bytes."""
@@ -104,6 +107,9 @@ class Frame(NamedTuple):
     data: Any
 
 
+frame_of: Final = functools.partial(tuple.__new__, Frame)      # as Frame(*parts), likewise
+
+
 def largest_dropped(values: Iterable[Any]) -> tuple[int, Dropped] | None:
     """The largest that was dropped of the arrays of one payload, after its place among them; None when they were kept."""
     return max(((place, value) for place, value in enumerate(values) if type(value) is Dropped),
@@ -131,9 +137,9 @@ def _refuse(fields: tuple[Any, ...]) -> NoReturn:
     raise errors.DataLossError(f"frame: data is {data} bytes, at most {MAX_DATA} are allowed; the stream is damaged")
 
 
-def renumbered(frame: bytes, step: int) -> bytes:
-    """The same frame of another step."""
-    return frame[:_STEP_AT] + _STEP.pack(step) + frame[_STEP_AT + _STEP.size:]
+def around_step(frame: bytes) -> tuple[bytes, bytes]:
+    """What stands before the step in a frame, and after it: what is kept of one that comes again in each step."""
+    return frame[:_STEP_AT], frame[_STEP_AT + _STEP.size:]
 
 
 def padding(nbytes: int) -> int:
@@ -238,49 +244,59 @@ _SHORT: Final = 1 << 10   # bytes of meta that is kept
 def encode_tensor(edge: str, value: Any, dead: bool, session: int, epoch: int, step: int) -> list[Any]:
     """The buffers of a tensor frame; a large value is not copied. `value` may be None (a dead or control token)."""
     if value is None:
-        return [renumbered(_head(edge, dead, "", (), 0, session, epoch), step)]
+        before, after = _head(edge, dead, "", (), 0, session, epoch)
+        return [before + packed_step(step) + after]
     dtype, shape, data = describe(value, edge)
-    head = renumbered(_head(edge, dead, dtype, shape, len(data), session, epoch), step)
+    before, after = _head(edge, dead, dtype, shape, len(data), session, epoch)
+    head = before + packed_step(step) + after
     return [head + data] if type(data) is bytes else [head, data]
 
 
 @functools.lru_cache(_EDGES)
-def _head(edge: str, dead: bool, dtype: str, shape: tuple[int, ...], nbytes: int, session: int, epoch: int) -> bytes:
-    """Header and meta of a tensor's frame, of step 0; `dtype` is "" when it has no value."""
+def _head(edge: str, dead: bool, dtype: str, shape: tuple[int, ...], nbytes: int, session: int,
+          epoch: int) -> tuple[bytes, bytes]:
+    """Header and meta of a tensor's frame, around its step; `dtype` is "" when it has no value."""
     flags = dead | (len(shape) << 2 | _CODES[dtype] << 8 if dtype else _VALUELESS)
     meta = _DIMS[len(shape)].pack(*shape) + edge.encode()
-    return HEADER.pack(MAGIC, VERSION, TENSOR, flags, session, epoch, len(meta), 0, nbytes) + meta
+    return around_step(HEADER.pack(MAGIC, VERSION, TENSOR, flags, session, epoch, len(meta), 0, nbytes) + meta)
 
 
 def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:
     """(edge, value, dead) of a tensor frame; the value shares its memory. DataLossError when it cannot be right."""
     header, meta, data = frame
     described = _described if len(meta) <= _SHORT else _described.__wrapped__
-    edge, dtype, shape = described(header.flags, bytes(meta))
+    edge, dtype, shape, plain = described(header.flags, bytes(meta), header.data)
+    dead = header.flags & _DEAD != 0
+    if plain is not None and type(data) is not Dropped:
+        return edge, np.ndarray(shape, plain, b"" if data is None else data), dead
     if dtype:
-        return edge, array_from(dtype, shape, header.data, b"" if data is None else data, 0, edge), bool(header.flags & _DEAD)
+        return edge, array_from(dtype, shape, header.data, b"" if data is None else data, 0, edge), dead
     if data is not None:
         raise errors.DataLossError(f"Tensor {edge}: {header.data} bytes came with a valueless token; the stream "
                                    "is damaged")
-    return edge, None, bool(header.flags & _DEAD)
+    return edge, None, dead
 
 
 @functools.lru_cache(_EDGES)
-def _described(flags: int, meta: bytes) -> tuple[str, str, tuple[int, ...]]:
-    """(edge, dtype, shape) in the head of a tensor's frame; "" for no value."""
+def _described(flags: int, meta: bytes, nbytes: int) -> tuple[str, str, tuple[int, ...], np.dtype[Any] | None]:
+    """(edge, dtype, shape, the array's element type if `nbytes` are such an array) in the head of a tensor's frame; "" for no
+    value."""
     rank, code = (0, 0) if flags & _VALUELESS else (flags >> 2 & 63, flags >> 8)
     try:
         edge = str(meta[8 * rank:], "utf-8")
     except UnicodeDecodeError as error:
         raise errors.DataLossError(f"Tensor.edge: {error}; the stream is damaged") from error
     if flags & _VALUELESS:
-        return edge, "", ()
+        return edge, "", (), None
     if rank > MAX_RANK or len(meta) < 8 * rank or code >= len(_BY_CODE):
         raise errors.DataLossError(f"Tensor {edge}: rank {rank} and dtype code {code} in {len(meta)} bytes of meta, "
                                    "expected "
                                    f"ranks up to {MAX_RANK} and codes up to {len(_BY_CODE) - 1}; the stream is "
                                    "damaged")
-    return edge, _BY_CODE[code], _DIMS[rank].unpack_from(meta)
+    shape, found = _DIMS[rank].unpack_from(meta), DTYPES.get(_BY_CODE[code])
+    fits = found is not None and math.prod(max(dim, 1) for dim in shape) <= MAX_DATA and (
+        math.prod(shape) * found.itemsize == nbytes)
+    return edge, _BY_CODE[code], shape, found if fits else None
 
 
 _TIMES: Final = tuple(struct.Struct(f"<{count}d") for count in range(64))

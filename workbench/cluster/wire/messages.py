@@ -333,12 +333,13 @@ def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> li
 
 def plain_order(handle: str, trace: int, relay: tuple[str, ...], session: int, epoch: int, step: int) -> list[Any]:
     """As `encode`, of a RunStep with nothing else: one step follows the other, and only the number is another one."""
-    return [frames.renumbered(_kept_order(handle, trace, relay, session, epoch), step)]
+    before, after = _kept_order(handle, trace, relay, session, epoch)
+    return [before + frames.packed_step(step) + after]
 
 
 @functools.lru_cache(_KEPT)
-def _kept_order(handle: str, trace: int, relay: tuple[str, ...], session: int, epoch: int) -> bytes:
-    return b"".join(_packed(RunStep(handle, (), trace, {}, relay=relay), session, epoch, 0))
+def _kept_order(handle: str, trace: int, relay: tuple[str, ...], session: int, epoch: int) -> tuple[bytes, bytes]:
+    return frames.around_step(b"".join(_packed(RunStep(handle, (), trace, {}, relay=relay), session, epoch, 0)))
 
 
 def _packed(message: Message, session: int, epoch: int, step: int) -> list[Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.opdef import op
-from workbench.core.names import join_key
+from workbench.core.names import join_edge
 from workbench.core.state.container import Context
 
 
@@ -18,7 +18,7 @@ def send(context: Context, value: Any, *, tensor: str, source: str, target: str,
     """
     if context.send is None:
         raise errors.InternalError(f"send: {tensor} goes to {target} but this plan was bound without a rendezvous")
-    context.send(join_key(context.step, tensor, source, target), value, False)
+    context.send(join_edge(tensor, source, target), value, False)
 
 
 @op("-> ?", types="-> @dtype", stateful=True, blocking=True, shape=lambda inputs, attrs: [attrs["shape"]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from workbench.core.compile import ownership
 from workbench.core.compile.instance import Instance
 from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.compile.segments import CONTROL_FLOW
+from workbench.core.device.interface import Device
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.origin import explain, explained_operation
 from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.threads import adopt_threads
-from workbench.core.names import join_key, task_of
+from workbench.core.names import numbered, task_of
 from workbench.core.run.crew import Hands, NoHands
 from workbench.core.run.events import (
     ROOT,
@@ -34,13 +35,13 @@ from workbench.core.run.events import (
     Tag,
 )
 from workbench.core.run.interrupts import by_signal
-from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.run.rendezvous import Rendezvous, edge_of
 from workbench.core.run.straight import Nodes
 from workbench.core.run.tally import Tally
 from workbench.core.run.where import turns_of
 from workbench.core.trace import Journal, Span
 
-__all__ = ["StepRun", "run_error"]
+__all__ = ["Done", "StepRun", "fetched", "run_error"]
 
 Done = Callable[["list[Any] | None", "BaseException | None"], None]
 
@@ -258,7 +259,7 @@ class StepRun:
     def receive(self, segment: PlanSegment, action: RunSegment) -> None:
         op, started = segment.op, time.perf_counter()
         assert self.rendezvous is not None
-        key = message_key(self.step, op, self._executor.path(action.tag))
+        edge = edge_of(op, self._executor.path(action.tag))
 
         def arrived(value: Any, dead: bool) -> None:
             if isinstance(value, BaseException):
@@ -266,9 +267,10 @@ class StepRun:
                 return
             self.table(action.tag)[op.outputs[0]] = self._device.copy_in(value)
             if self._recorded:
-                self._record("recv", segment, op.attrs["tensor"], started, key, getattr(value, "nbytes", 0))
+                message = numbered(self.step, edge)
+                self._record("recv", segment, op.attrs["tensor"], started, message, getattr(value, "nbytes", 0))
             self._post_when_done(SegmentFinished(segment.index, action.tag, (dead,)))
-        self.rendezvous.receive(key, arrived)
+        self.rendezvous.receive(edge, arrived)
 
     def _record(self, kind: str, segment: PlanSegment, name: str, started: float, message: str = "", nbytes: int = 0,
                 detail: str = "") -> None:
@@ -280,7 +282,7 @@ class StepRun:
         assert self._send is not None
         op = segment.op
         value = np.zeros(0) if action.dead else self._device.copy_out(self._inputs(op, action.tag)[0])
-        self._send(message_key(self.step, op, self._executor.path(action.tag)), value, action.dead)
+        self._send(edge_of(op, self._executor.path(action.tag)), value, action.dead)
         self._events.append(SegmentFinished(segment.index, action.tag))
 
     def control(self, segment: PlanSegment, action: RunSegment) -> None:
@@ -323,7 +325,8 @@ class StepRun:
         for end in self._ends:
             end()
         try:
-            results = [self._fetched(t) for t in self.plan.program.fetches]
+            results = [fetched(t, self.values[ROOT], self.plan.program.feeds, self._device)
+                       for t in self.plan.program.fetches]
         except errors.Error as error:
             self._done(None, error)
             return
@@ -343,18 +346,6 @@ class StepRun:
         """Nobody needs the values any more, which are memory of a device; the step may stay until the collector comes."""
         self.values = {ROOT: {}}
 
-    def _fetched(self, tensor: Tensor) -> Any:
-        table = self.values[ROOT]
-        if tensor in table:
-            value = self._device.copy_out(table[tensor])
-            # the caller's own array, or the array of another value
-            passed_on = tensor in self.plan.program.feeds or tensor.op.kind in CONTROL_FLOW
-            return value.copy() if isinstance(value, np.ndarray) and passed_on else value
-        if tensor.op.kind in ("constant",):
-            return tensor.op.attrs["value"].copy()
-        raise errors.InvalidArgumentError(f"fetch {tensor.name!r}: it has no value in this step, because it lies on a "
-                                          "branch that was not taken; fetch the merge of both branches")
-
 
 _MOVING = frozenset({"enter", "exit", "next_iteration"})      # their output appears in another tag: see _move
 _ROLES: dict[str, Callable[[StepRun, PlanSegment, RunSegment], None]] = {
@@ -362,10 +353,17 @@ _ROLES: dict[str, Callable[[StepRun, PlanSegment, RunSegment], None]] = {
     "control": StepRun.control}
 
 
-def message_key(step: int, op: Operation, path: str) -> str:
-    """Identity of one transfer, the same at both ends: step|tensor|source|target|frames and iterations."""
-    a = op.attrs
-    return join_key(step, a["tensor"], a["source"], a["target"], path)
+def fetched(tensor: Tensor, table: Mapping[Tensor, Any], feeds: Collection[Tensor], device: Device | None = None) -> Any:
+    """The value of a tensor that is fetched, for its caller to keep; `device` is where it lies, None for the host."""
+    if tensor in table:
+        value = device.copy_out(table[tensor]) if device is not None else table[tensor]
+        # the caller's own array, or the array of another value
+        passed_on = tensor in feeds or tensor.op.kind in CONTROL_FLOW
+        return value.copy() if isinstance(value, np.ndarray) and passed_on else value
+    if tensor.op.kind == "constant":
+        return tensor.op.attrs["value"].copy()
+    raise errors.InvalidArgumentError(f"fetch {tensor.name!r}: it has no value in this step, because it lies on a "
+                                      "branch that was not taken; fetch the merge of both branches")
 
 
 def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = None) -> BaseException:

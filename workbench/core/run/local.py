@@ -21,7 +21,7 @@ from workbench.core.device.interface import Memory, missing, type_of
 from workbench.core.graph.origin import explained_operation
 from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.options import KernelOptions, using
-from workbench.core.names import split_key, task_of
+from workbench.core.names import numbered, split_edge, task_of
 from workbench.core.run.crew import Crew, Hands, core_count
 from workbench.core.run.driver import StepRun, run_error
 from workbench.core.run.gate import gate
@@ -256,13 +256,13 @@ class _Threads:
     def _begin(self, state: _Step, feeds: Sequence[Any], step: int, traced: bool, journal: trace.Journal) -> None:
         executable = self.plans[0][1].executable
 
-        def send(key: str, value: Any, dead: bool) -> None:
+        def send(edge: str, value: Any, dead: bool) -> None:
             started = time.perf_counter()
-            state.meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
+            state.meeting.send(edge, value.copy() if isinstance(value, np.ndarray) else value, dead)
             if journal.enabled:
-                sent = split_key(key)
+                sent, message = split_edge(edge), numbered(step, edge)
                 journal.span(trace.Span("send", sent.tensor, task_of(sent.source), sent.source, threading.get_ident(), started,
-                                        time.perf_counter(), step, key, getattr(value, "nbytes", 0), "", executable))
+                                        time.perf_counter(), step, message, getattr(value, "nbytes", 0), "", executable))
         for (part, _), nodes, pool in zip(self.plans, self._nodes, self.pools):
             state.runs.append(StepRun(pool.take(traced), nodes, [feeds[i] for i in part.feeds], step, state.meeting, send,
                                       state.part_done(part), state.hands, journal, returned=pool.give))

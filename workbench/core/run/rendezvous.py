@@ -7,22 +7,24 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench import errors
+from workbench.core.graph.graph import Operation
+from workbench.core.names import OUTSIDE, join_edge
 
-__all__ = ["LocalRendezvous", "Receiver", "Rendezvous"]
+__all__ = ["LocalRendezvous", "Receiver", "Rendezvous", "edge_of"]
 
 Receiver = Callable[[Any, bool], None]
 """Called once with (value, dead); `value` is an `errors.Error` when the step was aborted instead, or that was sent."""
 
 
 class Rendezvous(ABC):
-    """One step's table of tensors in flight; every key is sent once and received once. Thread-safe."""
+    """One step's table of tensors in flight; every edge is sent once and received once. Thread-safe."""
 
     @abstractmethod
-    def send(self, key: str, value: Any, dead: bool = False) -> None:
-        """Hand `value` over; never waits for the receiver. InternalError when `key` was sent before."""
+    def send(self, edge: str, value: Any, dead: bool = False) -> None:
+        """Hand `value` over; never waits for the receiver. InternalError when `edge` was sent before."""
 
     @abstractmethod
-    def receive(self, key: str, callback: Receiver) -> None:
+    def receive(self, edge: str, callback: Receiver) -> None:
         """Call `callback(value, dead)` exactly once: now if the value is here, else later from the sender's thread.
 
         After `abort` the callback gets the error as its value; it never gets nothing.
@@ -36,8 +38,8 @@ class Rendezvous(ABC):
     def close(self) -> None:
         """Forget all values; later receives get CancelledError, later sends vanish."""
 
-    def receive_wait(self, key: str, timeout: float | None = None) -> tuple[Any, bool]:
-        """Block until `key` arrives; raise the abort error, or DeadlineExceededError after `timeout` seconds."""
+    def receive_wait(self, edge: str, timeout: float | None = None) -> tuple[Any, bool]:
+        """Block until `edge` arrives; raise the abort error, or DeadlineExceededError after `timeout` seconds."""
         arrived = threading.Event()
         found: list[tuple[Any, bool]] = []
 
@@ -45,9 +47,9 @@ class Rendezvous(ABC):
             found.append((value, dead))
             arrived.set()
 
-        self.receive(key, callback)
+        self.receive(edge, callback)
         if not arrived.wait(timeout):
-            raise errors.DeadlineExceededError(f"rendezvous: {key} did not arrive within {timeout} s; "
+            raise errors.DeadlineExceededError(f"rendezvous: {edge} did not arrive within {timeout} s; "
                                                "look at the task that should send it")
         value, dead = found[0]
         if isinstance(value, errors.Error):
@@ -64,27 +66,27 @@ class LocalRendezvous(Rendezvous):
         self._waiting: dict[str, Receiver] = {}
         self._why: Callable[[], errors.Error] | None = None      # makes what is said of the end, when there is one
 
-    def send(self, key: str, value: Any, dead: bool = False) -> None:
+    def send(self, edge: str, value: Any, dead: bool = False) -> None:
         with self._lock:
             if self._why is not None:
                 return
-            callback = self._waiting.pop(key, None)
+            callback = self._waiting.pop(edge, None)
             if callback is None:
-                if key in self._values:
-                    raise errors.InternalError(f"rendezvous: {key} was sent twice; a key carries one value per step")
-                self._values[key] = (value, dead)
+                if edge in self._values:
+                    raise errors.InternalError(f"rendezvous: {edge} was sent twice; an edge carries one value per step")
+                self._values[edge] = (value, dead)
                 return
         callback(value, dead)
 
-    def receive(self, key: str, callback: Receiver) -> None:
+    def receive(self, edge: str, callback: Receiver) -> None:
         with self._lock:
-            found: tuple[Any, bool] | None = self._values.pop(key, None)
+            found: tuple[Any, bool] | None = self._values.pop(edge, None)
             if self._why is not None:
                 found = (self._why(), False)
             elif found is None:
-                if key in self._waiting:
-                    raise errors.InternalError(f"rendezvous: {key} is awaited twice; a key has one receiver")
-                self._waiting[key] = callback
+                if edge in self._waiting:
+                    raise errors.InternalError(f"rendezvous: {edge} is awaited twice; an edge has one receiver")
+                self._waiting[edge] = callback
                 return
         callback(*found)
 
@@ -113,3 +115,9 @@ class LocalRendezvous(Rendezvous):
 
 def _over() -> errors.Error:
     return errors.CancelledError("rendezvous: the step is over; its tensors are gone")
+
+
+def edge_of(op: Operation, path: str = OUTSIDE) -> str:
+    """The name of one transfer of a step, the same at both ends: tensor|source|target|frames and iterations."""
+    a = op.attrs
+    return join_edge(a["tensor"], a["source"], a["target"], path)

@@ -1,0 +1,171 @@
+"""Steps that only compute a little and receive, with nothing recorded: what is ready runs where the last tensor arrives.
+
+The short way of the steps that `StepRun` can run too: no events and actions, for what runs when depends on arrivals alone.
+"""
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.core.compile.instance import Instance
+from workbench.core.compile.plan import Plan, PlanSegment
+from workbench.core.graph.graph import Tensor
+from workbench.core.kernels.threads import adopt_threads
+from workbench.core.run.driver import Done, fetched, run_error
+from workbench.core.run.rendezvous import Rendezvous, edge_of
+
+__all__ = ["LightRun", "Script", "script_of"]
+
+
+class Scene(NamedTuple):
+    """A segment that computes; `needs` are the places of the tensors that have to arrive before, through others too."""
+
+    segment: PlanSegment
+    needs: frozenset[int]
+
+
+class Script:
+    """What runs when in each step of a plan, made once: `scenes` in an order in which each finds its values, those that
+    wait for nothing in `first`, those that wait for the tensor at a place in `waiting`."""
+
+    def __init__(self, plan: Plan, receives: Sequence[PlanSegment], scenes: Sequence[Scene]) -> None:
+        self.plan = plan
+        self.edges = [edge_of(segment.op) for segment in receives]
+        self.tensors = [segment.op.outputs[0] for segment in receives]
+        self.scenes = scenes
+        self.counts = [len(scene.needs) for scene in scenes]
+        self.first = [scene for scene in scenes if not scene.needs]
+        self.waiting = [[number for number, scene in enumerate(scenes) if place in scene.needs]
+                        for place in range(len(receives))]
+
+
+def script_of(plan: Plan) -> Script | None:
+    """The script of a plan; None of one that does anything but compute a little and receive."""
+    receives: list[PlanSegment] = []
+    needs: dict[int, frozenset[int]] = {}      # segment -> places
+    makers = {tensor: segment.index for segment in plan.segments for tensor in segment.outputs}
+    scenes: list[Scene] = []
+    for segment in plan.segments:
+        before = {*segment.after, *(makers[tensor] for tensor in segment.inputs if tensor in makers)} - {segment.index}
+        if segment.kind == "receive" and not before:
+            needs[segment.index] = frozenset((len(receives),))
+            receives.append(segment)
+        elif segment.kind == "compute" and segment.light and before <= needs.keys():
+            needs[segment.index] = frozenset().union(*(needs[one] for one in before))
+            if segment.operations:
+                scenes.append(Scene(segment, needs[segment.index]))
+        else:
+            return None
+    return Script(plan, receives, scenes)
+
+
+class LightRun:
+    """One step, as `StepRun`, which has the same answer for it. Whichever thread brings a tensor, one at a time handles it
+    and runs what that makes ready; others leave theirs to it."""
+
+    __slots__ = ("_adopted", "_arrivals", "_busy", "_dead", "_done", "_expected", "_instance", "_left", "_lock", "_over",
+                 "_rendezvous", "_returned", "_script", "_send", "_step", "_values")
+
+    def __init__(self, script: Script, instance: Instance, feeds: Iterable[Any], step: int, rendezvous: Rendezvous,
+                 send: Callable[..., None], done: Done, returned: Callable[[Instance], None]) -> None:
+        self._script, self._instance, self._step, self._rendezvous = script, instance, step, rendezvous
+        self._send, self._done, self._returned = send, done, returned
+        self._values: dict[Tensor, Any] = dict(zip(script.plan.program.feeds, feeds))
+        self._left, self._expected = script.counts.copy(), len(script.edges)
+        self._dead: set[int] = set()                                      # places of the dead tensors that came
+        self._arrivals: deque[tuple[int, Any, bool]] = deque()
+        self._lock, self._busy, self._over = threading.Lock(), True, False
+
+    def start(self) -> None:
+        """Begin; returns when nothing is left to do at once in this thread."""
+        self._adopted = threading.get_ident()
+        adopt_threads(True)
+        self._instance.begin(self._step, self._send)
+        for scene in self._script.first:
+            if not self._play(scene):
+                return
+        if not self._expected:
+            self._end()
+            return
+        for place, edge in enumerate(self._script.edges):
+            self._rendezvous.receive(edge, partial(self._arrived, place))
+        self._go_on()
+
+    def cancel(self, error: BaseException) -> None:
+        """End the step with `error` unless it is over."""
+        self._arrived(-1, error, False)
+
+    def _arrived(self, place: int, value: Any, dead: bool) -> None:
+        with self._lock:
+            if self._busy:
+                self._arrivals.append((place, value, dead))
+                return
+            self._busy = True
+        self._take(place, value, dead)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Handle what arrived meanwhile."""
+        while True:
+            with self._lock:
+                if not self._arrivals:
+                    self._busy = False
+                    return
+                arrival = self._arrivals.popleft()
+            self._take(*arrival)
+
+    def _take(self, place: int, value: Any, dead: bool) -> None:
+        if self._over:
+            return
+        if isinstance(value, BaseException):
+            self._fail(value)
+            return
+        script, left = self._script, self._left
+        self._values[script.tensors[place]] = value
+        if dead:
+            self._dead.add(place)
+        for number in script.waiting[place]:
+            left[number] -= 1
+            if not left[number] and not self._play(script.scenes[number]):
+                return
+        self._expected -= 1
+        if not self._expected:
+            self._end()
+
+    @np.errstate(all="ignore")      # inf and nan are values of the graph, as in TensorFlow
+    def _play(self, scene: Scene) -> bool:
+        """Run a segment, unless a tensor that it needs is dead; False when it failed, and with it the step."""
+        segment, values = scene.segment, self._values
+        if self._dead and not self._dead.isdisjoint(scene.needs):
+            return True
+        try:
+            if self._adopted != threading.get_ident():
+                self._adopted = threading.get_ident()
+                adopt_threads(True)
+            results = self._instance.by_segment[segment.index](*[values[tensor] for tensor in segment.inputs])
+        except BaseException as error:
+            self._fail(run_error(self._script.plan, error, segment))
+            return False
+        values.update(zip(segment.outputs, results))
+        return True
+
+    def _end(self) -> None:
+        """All has run."""
+        plan = self._script.plan
+        try:
+            results = [fetched(tensor, self._values, plan.program.feeds) for tensor in plan.program.fetches]
+        except Exception as error:
+            self._fail(error)
+            return
+        self._over, self._values = True, {}
+        self._returned(self._instance)
+        self._done(results, None)
+
+    def _fail(self, error: BaseException) -> None:
+        self._over, self._values = True, {}
+        self._done(None, error)
