@@ -135,7 +135,8 @@ for _kind in ("float16", "bfloat16"):
 # subnormal numbers: scaled up, to be seen
 TINY = np.array([5e-39, -3e-38, 1.2e-38, 1e-45, 2e-30]).astype("float32")
 ROWS.row("numbers too small to be normal are zero", lambda tf, x: [y * 1e38 * 1e7 for y in (
-    x * 1.0, x * 0.25, x + x, tf.abs(x * 0.5) - x, tf.tanh(x), tf.reduce_sum(x * 0.5), tf.maximum(x * 0.1, -1.0))], TINY, order=0)
+    x * 1.0, x * 0.25, x + x, tf.abs(x * 0.5) - x, tf.tanh(x), tf.reduce_sum(x * 0.5), tf.maximum(x * 0.1, -1.0))], TINY,
+    order=0)
 
 # constants
 ROWS.row("constants take the narrow types", lambda tf: [

@@ -135,6 +135,8 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     """The pseudo-inverse [..., m, n] of matrices [..., n, m]: singular values below rcond · the largest count as 0; rcond is
     10 · max(n, m) · epsilon by default. Source: Moore 1920, Penrose 1955."""
     matrix = convert(a)
+    if validate_args and matrix.shape.rank is not None and matrix.shape.rank < 2:
+        raise errors.ShapeError(f"pinv: a has shape {matrix.shape} but matrices have two axes or more; give such")
     if rcond is None:
         largest = ops.cast(ops.reduce_max(ops.shape(matrix)[-2:]), matrix.dtype)
         rcond = 10.0 * float(np.finfo(matrix.dtype.numpy).eps) * largest

@@ -397,5 +397,4 @@ def _regularize(variable: Variable, regularizer: Any) -> None:
 def get_local_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **options: Any) -> Variable:
     """get_variable for state of this process alone: not trained, not saved."""
     collections = [*(options.pop("collections", None) or ()), GraphKeys.LOCAL_VARIABLES]
-    options.pop("trainable", None)
-    return get_variable(name, shape, dtype, initializer, trainable=False, collections=collections, **options)
+    return get_variable(name, shape, dtype, initializer, **{**options, "trainable": False, "collections": collections})

@@ -79,6 +79,16 @@ def test_the_operation_whose_line_raised_is_found(traced):
     assert "\n  operation: 'product'\n  inputs: exp:0 float32[2,3], exp:0 float32[2,3]\n  built at: " in str(shown)
 
 
+def test_a_segment_is_called_by_its_operation_or_the_scope_of_its_operations():
+    x = wb.placeholder("float32", [3], name="x")
+    one = wb.sin(x, name="alone")
+    with wb.name_scope("layer"):
+        two = wb.tanh(wb.reduce_sum(x, name="a"), name="b")
+    three = wb.cos(two, name="outside")
+    assert [plan_of(y, feeds=[x]).segments[0].name for y in (one, two, three)] == [
+        "alone", "layer, 2 operations", "computation, 3 operations"]
+
+
 def test_a_traced_step_has_a_span_per_operation():
     x = wb.placeholder("float32", [50], name="x")
     y = wb.tanh(wb.exp(x, name="first"), name="second")

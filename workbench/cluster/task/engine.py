@@ -146,9 +146,8 @@ class GraphEngine:
             return
         journal = self.context.journal
         if trace >= SPANS:
-            journal.span(Span("segment", prepared.plan.segments[0].name if prepared.plan.segments[0].operations else "empty",
-                              self.context.task, self._device, threading.get_ident(), start, time.perf_counter(), step,
-                              executable=prepared.plan.executable))
+            journal.span(Span("segment", prepared.plan.segments[0].name, self.context.task, self._device, threading.get_ident(),
+                              start, time.perf_counter(), step, executable=prepared.plan.executable))
         if instance.traced:
             instance.operation_spans(step, journal)
         if prepared.light or self._over(step):

@@ -1,6 +1,7 @@
 """The compiled form of one device's graph: segments of generated code and the places of their buffers."""
 from __future__ import annotations
 
+import posixpath
 import threading
 import types
 import weakref
@@ -40,9 +41,13 @@ class PlanSegment:
     def op(self) -> Operation:
         return self.operations[0]
 
-    @property
+    @cached_property
     def name(self) -> str:
-        return self.op.name if self.kind != "compute" else f"segment_{self.index}"
+        """As people read it: its operation; of several the scope that all are in, and how many they are."""
+        if len(self.operations) < 2:
+            return self.op.name if self.operations else "empty"
+        scope = posixpath.commonpath([posixpath.dirname(op.name) for op in self.operations])
+        return f"{scope or 'computation'}, {len(self.operations)} operations"
 
 
 @dataclass

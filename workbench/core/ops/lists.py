@@ -165,11 +165,7 @@ def list_length(list: Any) -> Any:
     return np.asarray(list.length, np.int32)
 
 
-def _stacked(inputs: Sequence[Tensor], attrs: Any) -> list[Shape]:
-    return [Shape([attrs["length"]]) + _element_shape(attrs)]
-
-
-@op("list? -> ?", types="variant -> @dtype", shape=_stacked)
+@op("list? -> ?", types="variant -> @dtype", shape=lambda inputs, attrs: [Shape([attrs["length"]]) + _element_shape(attrs)])
 def list_stack(list: Any, *, dtype: DType, shape: Any = None, reverse: bool = False, length: int | None = None) -> Any:
     """[n, ...]: the elements in the order they were pushed, or newest first. An empty list needs a full `shape`."""
     return _stack(list, dtype, shape, reverse)
@@ -221,17 +217,14 @@ def _(node: Operation, dy: Any) -> Any:
     return ops.list_from_tensor(dy, reverse=node.attrs["reverse"]), None
 
 
-def _joined(inputs: Sequence[Tensor], attrs: Any) -> list[Shape]:
-    return [Shape([attrs["rows"]]) + _element_shape(attrs)]
-
-
 def _concat_into(list: Any, out: Any, *, dtype: DType, shape: Any, rows: int | None) -> None:
     """Only where `rows` are known, which is found of lists that are never of another length."""
     if list.length:
         np.concatenate([*list][::-1], out=out)
 
 
-@op("list? -> ?", types="variant -> @dtype", shape=_joined, into=_concat_into)
+@op("list? -> ?", types="variant -> @dtype", into=_concat_into,
+    shape=lambda inputs, attrs: [Shape([attrs["rows"]]) + _element_shape(attrs)])
 def list_concat(list: Any, *, dtype: DType, shape: Any = None, rows: int | None = None) -> Any:
     """[n1+n2+…, ...]: the elements joined along their first axis; `shape` is that of one row, of `rows` if that is known."""
     if not list.length:

@@ -51,6 +51,7 @@ class _Walk:
     def __init__(self, given: Mapping[Tensor, Fact | None]) -> None:
         self._given = given
         self._held: dict[Tensor, Held | None] = {}      # of the new graph
+        self._ends: dict[Tensor, int] = {}              # counters of loops, behind them
 
     def fact(self, tensor: Tensor) -> Fact | None:
         return self._held.get(tensor) if tensor.dtype is variant else tensor.shape
@@ -112,6 +113,7 @@ class _Walk:
 
     def _loop(self, op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor]:
         body, cond = op.attrs["body_graph"], op.attrs["cond_graph"]
+        inputs = [self._begun(t, state) for t in inputs]
         try:
             given, made = _settled(body, [*map(_both, self.facts(inputs), _declared(body.arguments))])
             told = {"body_graph": made, "cond_graph": _body(cond, given)[0]}
@@ -121,14 +123,16 @@ class _Walk:
         counts = counter(outputs[0].op)
         turns = None if counts is None else counts.turns
         self._note(outputs, [_grown(*each, turns) for each in zip(self.facts(inputs), given, made.arguments, made.results)])
-        if counts is not None and not op.definition.stateful:      # so that the loop of its gradient knows where to begin
-            outputs[counts.position] = _number(counts.end, outputs[counts.position], op, state)
+        if counts is not None:
+            self._ends[outputs[counts.position]] = counts.end
         return outputs
 
-
-def _number(value: int, like: Tensor, op: Operation, state: Rewrite) -> Tensor:
-    attrs = {"value": np.asarray(value, like.dtype.numpy), "dtype": like.dtype}
-    return state.create("constant", (), attrs, f"{op.name}/turns", op).outputs[0]
+    def _begun(self, tensor: Tensor, state: Rewrite) -> Tensor:
+        """What a loop begins with: a number where it is the end of what another counted, as in the loop of a gradient."""
+        if tensor not in self._ends:
+            return tensor
+        attrs = {"value": np.asarray(self._ends[tensor], tensor.dtype.numpy), "dtype": tensor.dtype}
+        return state.create("constant", (), attrs, f"{tensor.op.name}/turns", tensor.op).outputs[0]
 
 
 def _body(body: Subgraph, given: Facts) -> tuple[Subgraph, Facts]:

@@ -33,7 +33,7 @@ def nodes_of(plan: Plan) -> Nodes:
 def _node(segment: PlanSegment, inputs: int, feeds: list[tuple[int, int, int]]) -> Node:
     op = segment.op if segment.operations else None
     if segment.kind == "compute" or op is None:
-        return Node(segment.index, segment.name if op else "empty", inputs, len(segment.after), tuple(feeds),
+        return Node(segment.index, segment.name, inputs, len(segment.after), tuple(feeds),
                     outputs=max(1, len(segment.outputs)))
     role = op.kind if segment.kind == "control" else ("send" if segment.kind == "send" else "")
     backs = tuple(i for i, t in enumerate(op.inputs) if is_back_edge(op, t))

@@ -132,6 +132,12 @@ class CrossShardOptimizer(Optimizer):
 
     def __init__(self, opt: Optimizer, reduction: Any = None, name: str = "CrossShardOptimizer",
                  group_assignment: Any = None) -> None:
+        if reduction not in (None, "weighted_mean", "weighted_sum"):      # of one shard both are its gradients
+            raise errors.InvalidArgumentError(f"CrossShardOptimizer: Unsupported reduction: {reduction!r}; give MEAN or SUM of "
+                                              "losses.Reduction")
+        if group_assignment is not None and [[*group] for group in group_assignment] != [[0]]:
+            raise errors.InvalidArgumentError(f"CrossShardOptimizer: group_assignment is {group_assignment!r} but there is one "
+                                              "shard; leave it out")
         self._own, self._name = opt, name
 
     def compute_gradients(self, loss: Any, var_list: Any = None, gate_gradients: int = Optimizer.GATE_OP,
