@@ -38,8 +38,8 @@ def test_steps_over_tls(secure, unix):
                              {task: [other for other in cluster.tasks if other != task] for task in cluster.tasks})
         if not unix:
             member = cluster._members[cluster.tasks[0]].connection
-            assert isinstance(member._reader, ssl.SSLSocket) and isinstance(member._sender._writer, ssl.SSLSocket)
-            assert member._reader is not member._sender._writer
+            assert isinstance(member._inbox._reader, ssl.SSLSocket) and isinstance(member._sender._writer, ssl.SSLSocket)
+            assert member._inbox._reader is not member._sender._writer
         for size in (1, 2_000_000):
             feeds = {task: {"x": np.full(size, float(i + 1))} for i, task in enumerate(cluster.tasks)}
             for _ in range(3):

@@ -201,7 +201,7 @@ class Tracker:
         """Send the step to its tasks, but to those in `relays` through others."""
         with self._numbering:
             live: tuple[int, ...] = ()
-            if len(self.pending) > 1 or self._retried or self._asked:
+            if self._retried or self._asked or len(self.pending) > (pending.step in self.pending):      # another is in flight
                 begun = {**self.pending, **self._retried, **dict.fromkeys(self._asked.values())}
                 live = tuple(number for number in begun if number < pending.step)
         for task in feeds:
