@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from workbench.core.compile.instance import Instance
 from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.graph.graph import Tensor
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.driver import Done, fetched, run_error
 from workbench.core.run.rendezvous import Rendezvous, edge_of
@@ -137,7 +136,6 @@ class LightRun:
         if not self._expected:
             self._end()
 
-    @np.errstate(all="ignore")      # inf and nan are values of the graph, as in TensorFlow
     def _play(self, scene: Scene) -> bool:
         """Run a segment, unless a tensor that it needs is dead; False when it failed, and with it the step."""
         segment, values = scene.segment, self._values
@@ -147,7 +145,8 @@ class LightRun:
             if self._adopted != threading.get_ident():
                 self._adopted = threading.get_ident()
                 adopt_threads(True)
-            results = self._instance.by_segment[segment.index](*[values[tensor] for tensor in segment.inputs])
+            with Arithmetic():
+                results = self._instance.by_segment[segment.index](*[values[tensor] for tensor in segment.inputs])
         except BaseException as error:
             self._fail(run_error(self._script.plan, error, segment))
             return False
