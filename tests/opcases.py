@@ -479,6 +479,19 @@ case("image_patches_grad", reals(2, 2, 2, 12), ints(2, 5, 4, 2),
      value=lambda dy, s: derivative(_patches, X, dy))
 _DEPTH = reals(3, 2, 2, 3, seed=3)
 _each = lambda x, f, *a: np.concatenate([direct(x[..., c:c + 1], f[:, :, c:c + 1], *a) for c in range(2)], 3)      # noqa: E731
+for _label, (_attrs, _pads, _dil) in _CONVOLUTIONS.items():
+    _own = lambda x, f, s=_attrs["strides"], p=_pads, d=_dil: _each(x, f, s, p, d)      # noqa: E731
+    _dy, _bound = reals(*_own(X, _DEPTH).shape, seed=7), {"dilations": (1, 1), **_attrs}
+    case("convolve_channels", X, _DEPTH, value=_own, attrs=_bound, label=_label)
+    case("convolve_channels", X, _DEPTH[..., :1], value=_own, attrs=_bound, label=f"{_label} one")
+    case("convolve_channels_back", _DEPTH, _dy, ints(*X.shape), attrs=_bound, label=_label,
+         value=lambda f, dy, s, g=_own: derivative(lambda x: g(x, f), X, dy))
+    case("convolve_channels_back", _DEPTH[..., :1], _dy[..., ::3], ints(*X.shape), attrs=_bound, label=f"{_label} one",
+         value=lambda f, dy, s, g=_own: derivative(lambda x: g(x, f), X, dy))
+    case("convolve_channels_filters", X, _dy, ints(*_DEPTH.shape), attrs=_bound, label=_label,
+         value=lambda x, dy, s, g=_own: derivative(lambda f: g(x, f), _DEPTH, dy))
+    case("convolve_channels_filters", X, _dy[..., ::3], ints(3, 2, 2, 1), attrs=_bound, label=f"{_label} one",
+         value=lambda x, dy, s, g=_own: derivative(lambda f: g(x, f), _DEPTH[..., :1], dy))
 case("depthwise_conv2d", X, _DEPTH, attrs={"strides": [1, 2, 2, 1], "padding": "SAME"},
      value=lambda x, f: _each(x, f, (2, 2), ((1, 1), (0, 0))))
 case("depthwise_conv2d", X, _DEPTH, attrs={"strides": [1, 1, 1, 1], "padding": "VALID", "rate": [2, 2]}, label="rate",

@@ -23,7 +23,7 @@ KNOWN = {
     **dict.fromkeys(("conv2d-dilated", "conv2d_backprop_input-dilated", "conv2d_backprop_filter-dilated", "atrous_conv2d",
                      "atrous_conv2d_transpose", "convolution-two", "conv2d-nchw", "max_pool-nchw", "convolve_volumes-dilated",
                      "convolve_volumes_back-dilated", "convolve_volumes_filters-dilated", "dilation2d", "image_patches",
-                     "image_patches_grad", "depthwise_conv2d-rate"), CPU),
+                     "image_patches_grad"), CPU),
 }
 """Case -> why TensorFlow does not compute it."""
 

@@ -91,6 +91,7 @@ _INSIDE = """
     relu_layer=relu_layer zero_fraction=zero_fraction/Mean leaky_relu=LeakyRelu conv2d_backprop_input=Conv2DBackpropInput
     conv2d_backprop_filter=Conv2DBackpropFilter conv2d_transpose=conv2d_transpose conv3d_transpose=conv3d_transpose
     largest_in_volumes=MaxPool3D mean_in_volumes=AvgPool3D convolve_volumes=Conv3D max_pool3d=MaxPool3D avg_pool3d=AvgPool3D
+    convolve_channels=DepthwiseConv2dNative
     fake_quant_with_min_max_args=FakeQuantWithMinMaxArgs fake_quant_with_min_max_vars=FakeQuantWithMinMaxVars
     fake_quant_with_min_max_vars_per_channel=FakeQuantWithMinMaxVarsPerChannel
     sparse_fill=SparseToDense

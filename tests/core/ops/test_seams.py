@@ -303,6 +303,10 @@ WINOGRAD = {"conv2d": 0, "fused_conv2d": 0, "conv2d_backprop_input": 1, "conv2d_
             "conv2d_backprop_images": 1}
 """The input to spoil. Fast convolutions mix the elements of a tile: one NaN may make its neighbours NaN, but none may
 vanish. In the other input it would meet padding, which some kernels multiply and others leave out."""
+FILTERED = {"convolve_channels": 0, "convolve_channels_filters": 0, "convolve_volumes": 0, "convolve_volumes_filters": 0,
+            "depthwise_conv2d": 0, "depthwise_conv2d_native": 0, "separable_conv2d": 0, "conv3d": 0,
+            "conv3d_backprop_filter_v2": 0}
+"""The input to spoil, where the other one would meet padding but no tiles are mixed."""
 CHOOSERS = {"max_pool", "max_pool_grad", "max_pool_grad_grad"}
 """Which is the largest of a NaN and a number? Libraries, and processors, differ; infinities are beyond doubt."""
 SPOILED = [c for c in CASES if any(a.dtype == np.float64 and a.size > 2 for a in c.inputs)]
@@ -312,7 +316,8 @@ def poisoned(row: Case, inputs: Sequence[Array]) -> tuple[Array, ...]:
     """The float inputs with NaN, inf and -inf at three places each, other places in each input."""
     result = []
     for number, array in enumerate(inputs):
-        if array.dtype.kind == "f" and array.size > 2 and WINOGRAD.get(row.op, number) == number:
+        spoiled = {**WINOGRAD, **FILTERED}.get(row.op, number) == number
+        if array.dtype.kind == "f" and array.size > 2 and spoiled:
             array = array.copy()
             places = np.random.default_rng(number).permutation(array.size)[:3]
             array.reshape(-1)[places] = np.inf if row.op in CHOOSERS else np.nan, np.inf, -np.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.core.kernels import onednn_conv, onednn_elementwise, onednn_matmul, onednn_pool
+from workbench.core.kernels import onednn_conv, onednn_direct, onednn_elementwise, onednn_matmul, onednn_pool
 from workbench.core.kernels.choice import Choice, Spec, reorders
 from workbench.core.kernels.fallback import referring, rescued
 from workbench.core.kernels.onednn_api import Argument
@@ -23,7 +23,7 @@ from workbench.errors import InternalError, UnimplementedError
 
 __all__ = ["available", "reorder"]
 
-FAMILIES = (onednn_conv, onednn_elementwise, onednn_matmul, onednn_pool)
+FAMILIES = (onednn_conv, onednn_direct, onednn_elementwise, onednn_matmul, onednn_pool)
 
 
 def reorder(source: Spec, target: Spec) -> Choice:

@@ -58,33 +58,33 @@ def data_axes(attributes: Mapping[str, Any]) -> tuple[int, ...]:
 class Window:
     """How a filter or pooling window moves: per spatial axis the stride, dilation and padding before and after."""
 
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-    before: tuple[int, int]
-    after: tuple[int, int]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any], image: Sequence[int], kernel: Sequence[int]) -> Window:
-        """`image` and `kernel` are (height, width); padding follows TensorFlow: SAME puts the odd element after."""
-        strides = _pair(attributes.get("strides", (1, 1)))
-        dilations = _pair(attributes.get("dilations", (1, 1)))
+        """`image` and `kernel` are (height, width), or have a depth before them; padding follows TensorFlow: SAME puts the odd
+        element after."""
+        once = (1,) * len(image)
+        strides, dilations = _numbers(attributes.get("strides", once)), _numbers(attributes.get("dilations", once))
         padding = attributes.get("padding", "VALID")
         if padding == "VALID":
-            sides = [(0, 0), (0, 0)]
+            sides = [(0, 0)] * len(image)
         elif padding == "SAME":
             sides = [_same(*axis) for axis in zip(image, kernel, strides, dilations)]
         else:
-            sides = [_pair(side) for side in padding]
-        return cls(strides, dilations, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]))
+            sides = [(int(before), int(after)) for before, after in padding]
+        return cls(strides, dilations, tuple(side[0] for side in sides), tuple(side[1] for side in sides))
 
-    def parameters(self) -> tuple[tuple[int, int], ...]:
+    def parameters(self) -> tuple[tuple[int, ...], ...]:
         """As the library counts: a dilation of zero leaves no gap."""
-        return self.strides, (self.dilations[0] - 1, self.dilations[1] - 1), self.before, self.after
+        return self.strides, tuple(dilation - 1 for dilation in self.dilations), self.before, self.after
 
 
-def _pair(values: Any) -> tuple[int, int]:
-    first, second = values
-    return int(first), int(second)
+def _numbers(values: Any) -> tuple[int, ...]:
+    return tuple(map(int, values))
 
 
 def _same(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
@@ -111,7 +111,8 @@ class Convolution:
             return None
         if max(*window.before, *window.after) >= size:
             return None
-        found = Winograd(spec_dimensions(self.x, self.axes), spec_dimensions(self.y, self.axes), size, window.before)
+        top, left = window.before
+        found = Winograd(spec_dimensions(self.x, self.axes), spec_dimensions(self.y, self.axes), size, (top, left))
         return found if found.possible() else None
 
     def pointwise(self) -> bool:

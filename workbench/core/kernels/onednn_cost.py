@@ -26,5 +26,6 @@ def _operations(family: str, shapes: Sequence[tuple[int, ...]]) -> float:
     if family.startswith("inner_product"):
         return 2.0 * math.prod(shapes[0]) * shapes[1][0]
     if family.startswith("convolution"):
-        return 2.0 * math.prod(shapes[-1]) * math.prod(shapes[1][1:])
+        groups = len(shapes[1]) - len(shapes[0])      # filters of grouped convolutions have an axis more
+        return 2.0 * math.prod(shapes[-1]) * math.prod(shapes[1][1 + groups:])
     return 0.0

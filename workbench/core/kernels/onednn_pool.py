@@ -49,7 +49,7 @@ class Pooling:
         self.kernel = (int(attributes["ksize"][0]), int(attributes["ksize"][1]))
         self.window = Window.of({**attributes, "dilations": (1, 1)}, [x[axis] for axis in self.axes[2:]], self.kernel)
 
-    def _parameters(self) -> tuple[tuple[int, int], ...]:
+    def _parameters(self) -> tuple[tuple[int, ...], ...]:
         strides, dilations, before, after = self.window.parameters()
         return strides, self.kernel, dilations, before, after
 

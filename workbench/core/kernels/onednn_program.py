@@ -133,6 +133,19 @@ class Builder:
         words = note or " + ".join(made.implementation for made, _ in self.steps)
         return Choice("onednn", tuple(inputs), tuple(outputs), self.program(), self.scratch(), inplace or {}, words)
 
+    def bring(self, made: Primitive, argument: int, plain: Place, shape: Sequence[int], axes: Sequence[int]) -> Place:
+        """Where a C-contiguous input lies as `made` wants it, after a step that brings it there if need be."""
+        wanted = format_of(made, argument, shape, axes)
+        if wanted is None:
+            return plain
+        reorder = primitive("reorder", contiguous(shape, axes), known(wanted.identity))
+        if reorder is None:
+            raise UnimplementedError(f"onednn: there is no reorder from plain to {wanted.text}; set WB_LIBRARIES "
+                                     "without onednn")
+        between = self.buffer(wanted.nbytes)
+        self.step(reorder, {Argument.SOURCE: plain, Argument.OUTPUT: between})
+        return between
+
     def store(self, made: Primitive, argument: int, places: Mapping[int, Place], shape: Sequence[int],
               axes: Sequence[int], free: bool, output: int = 0) -> Format | None:
         """Add a step that writes an output, as it comes if `free`, else reordered to C-contiguous; its layout."""

@@ -211,3 +211,11 @@ def conv2d_transpose(value, filter, output_shape, strides, padding="SAME", data_
     late = shape.sizes is None or None in shape.sizes[1:]
     return ops.conv2d_backprop_input(filter, value, input_shape=wanted if late else shape.sizes,
                                      **options_of("conv2d_transpose", strides, padding, data_format), name=name)
+
+
+@composed
+def atrous_conv2d(value, filters, rate, padding, name=None):
+    """conv2d of images [n, height, width, channels] whose filters' elements lie `rate` pixels apart, with stride 1."""
+    if not isinstance(rate, (int, np.integer)) or rate < 1:
+        raise errors.InvalidArgumentError(f"atrous_conv2d: rate is {rate!r}; use a whole number from 1")
+    return ops.conv2d(value, filters, 1, padding, dilations=int(rate), name=name)

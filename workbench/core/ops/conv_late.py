@@ -1,4 +1,4 @@
-"""Patches of images for windows of a size (two scalars, whose product is k) that only the step knows, and their adjoint."""
+"""Patches of images for windows of a size (two scalars, whose product is k) that only the step knows."""
 from __future__ import annotations
 
 import numpy as np
@@ -43,14 +43,3 @@ def patches_at(x, ksize, **options):
         n, *sizes, channels = x.shape.as_list()
         patches.set_shape([n, *(extent[0] for extent in extents_of(sizes, (1, 1), options)), None, channels])
     return patches, mask
-
-
-def patches_at_grad(dy, input_shape, ksize, **options):
-    """The patches dy [n, rows, columns, k, c] added up where they lay in images of `input_shape`."""
-    n, height, width, channels = ops.unstack(input_shape, 4)
-    down, right, mask = _places((height, width), ksize, options)
-    spread = ops.expand_dims(down, (1, 3)) * width + ops.expand_dims(right, (0, 2))
-    places = ops.reshape(ops.select(mask, ops.reshape(spread, ops.shape(mask)), -1), [-1])      # -1 counts for nothing
-    rows = ops.reshape(ops.transpose(dy, [1, 2, 3, 0, 4]), ops.stack([ops.size(mask), n * channels]))
-    summed = ops.unsorted_segment_sum(rows, places, height * width)
-    return ops.transpose(ops.reshape(summed, ops.stack([height, width, n, channels])), [2, 0, 1, 3])

@@ -2,6 +2,7 @@
 from workbench.formats.families import (
     arithmetic,
     arrays,
+    channels,
     decoding,
     flow,
     gradients,
@@ -22,6 +23,6 @@ from workbench.formats.families import (
     turns,
 )
 
-__all__ = ["arithmetic", "arrays", "decoding", "flow", "gradients", "inputs", "later", "list_readers", "listed_arrays",
-           "lists", "lookups", "mathematics", "networks", "pictures", "quantized", "sampling", "state", "step_arrays", "texts",
-           "turns"]
+__all__ = ["arithmetic", "arrays", "channels", "decoding", "flow", "gradients", "inputs", "later", "list_readers",
+           "listed_arrays", "lists", "lookups", "mathematics", "networks", "pictures", "quantized", "sampling", "state",
+           "step_arrays", "texts", "turns"]

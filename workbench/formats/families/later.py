@@ -61,16 +61,6 @@ def _(node: Node) -> Any:
     return ops.add(ops.multiply(images - mean, ops.cast(factor, images.dtype)), mean, name=node.exact)
 
 
-@imports("DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput")
-def _(node: Node) -> Any:
-    if any(gap != 1 for gap in node.attr("dilations", [1])):
-        raise errors.UnimplementedError(f"{node.where}: dilations are {node.attr('dilations')} but only 1 is offered; take the "
-                                        "gradients of the imported convolution")
-    build = ops.depthwise_filter_gradient if node.proto.op.endswith("Filter") else ops.depthwise_image_gradient
-    return build(*node.inputs, node.needed("strides"), node.needed("padding"), data_format=node.attr("data_format", "NHWC"),
-                 name=node.exact)
-
-
 @imports("ReduceJoin")
 def _(node: Node) -> Any:
     return ops.reduce_join(*node.inputs, keep_dims=node.attr("keep_dims", False), separator=node.attr("separator", b""),

@@ -168,14 +168,6 @@ def _(node: Node) -> Any:
     return ops.conv2d(*node.inputs, **_window_options(node, "strides", "dilations"), name=node.exact)
 
 
-@imports("DepthwiseConv2dNative")
-def _(node: Node) -> Any:
-    layout = node.attr("data_format", "NHWC")
-    rate = node.attr("dilations", [1, 1, 1, 1])[1:3]
-    return ops.depthwise_conv2d(*node.inputs, node.needed("strides"), node.needed("padding"), rate=list(rate),
-                                data_format=layout)
-
-
 @exports("conv2d_backprop_input", "conv2d_backprop_images")
 def _(writer: Any, op: Operation) -> None:
     filter, dy = op.inputs[:2]
