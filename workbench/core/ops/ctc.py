@@ -36,39 +36,63 @@ def _labels(indices, values, batch, classes, lengths, repeated, collapse, longer
     return found
 
 
-def _one(log_y, labels, repeated):
-    """(-log p(labels), its gradient by the logits) for log probabilities [steps, classes]."""
-    steps, classes = log_y.shape
-    path = np.full(2 * len(labels) + 1, classes - 1)
-    path[1::2] = labels
-    skip = np.zeros(len(path), bool)
-    skip[3::2] = path[3::2] != path[1:-2:2] if repeated else True
-    stays = np.ones(len(path), bool) if repeated else path == classes - 1      # each label then stands for one step
-    emitted = log_y[:, path]
-    low = np.full((steps, len(path)), -np.inf)
+def _padded(found, blank):
+    """The labels of the sequences in rows of one length, filled up with blanks, and how many each has."""
+    counts = np.array([0 if labels is None else len(labels) for labels in found], np.int64)
+    rows = np.full((len(found), counts.max(initial=0)), blank)
+    for row, labels in zip(rows, found):
+        row[:0 if labels is None else len(labels)] = () if labels is None else labels
+    return rows, counts
 
-    def forward(emitted, skip):
-        alpha = low.copy()
-        alpha[0, :2] = emitted[0, :2]
-        for t in range(1, steps):
-            before = alpha[t - 1]
-            stayed = np.where(stays, before, -np.inf)
-            total = np.logaddexp(stayed, np.concatenate([[-np.inf], before[:-1]]))
-            jumped = np.where(skip, np.concatenate([[-np.inf, -np.inf], before[:-2]])[:len(path)], -np.inf)
-            alpha[t] = np.logaddexp(total, jumped) + emitted[t]
-        return alpha
-    alpha = forward(emitted, skip)
-    back = np.zeros(len(path), bool)
-    back[2:] = skip[:1:-1]      # a jump seen from its other end
-    beta = forward(emitted[::-1, ::-1], back)[::-1, ::-1]
-    total = np.logaddexp.reduce(alpha[-1, -2:])
-    if not np.isfinite(total):
-        return np.inf, np.exp(log_y)      # as in TensorFlow: there is no path whose share could be taken off
-    share = np.exp(alpha + beta - emitted - total)
+
+def _sums(emitted, lengths, last, stays, skip):
+    """Log sums over the beginnings and over the ends of all paths through each step and place: alpha, beta [t,b,places]."""
+    steps, batch, places = emitted.shape
+    alpha, beta = np.full((2, steps + 1, batch, places + 2), -np.inf)      # one step and two places more, where no path is
+    stays, skip = (np.where(may, 0, -np.inf) for may in (stays, skip))
+    rows = np.arange(batch)
+    alpha[1, :, 2:4] = emitted[0, :, :2]
+    for t in range(1, steps):
+        before = alpha[t]
+        here = np.logaddexp(before[:, 2:] + stays, before[:, 1:-1])
+        here[:, 1::2] = np.logaddexp(here[:, 1::2], before[:, 1:-2:2] + skip[:, 1::2])      # only to a label
+        alpha[t + 1, :, 2:] = here + emitted[t]
+    skip = np.concatenate([skip[:, 2:], np.full((batch, 2), -np.inf)[:, :places]], 1)      # a jump seen from its other end
+    for t in range(steps - 1, -1, -1):
+        after = beta[t + 1]
+        here = np.logaddexp(after[:, :-2] + stays, after[:, 1:-1])
+        here[:, 1::2] = np.logaddexp(here[:, 1::2], after[:, 3::2] + skip[:, 1::2])
+        beta[t, :, :-2] = here + emitted[t]
+        ends = rows[lengths == t + 1]
+        for place in (last, np.maximum(last - 1, 0)):
+            beta[t, ends, place[ends]] = emitted[t, ends, place[ends]]
+    return alpha[1:, :, 2:], beta[:-1, :, :-2]
+
+
+def _losses(log_y, labels, counts, lengths, repeated):
+    """(-log p(labels) of each sequence, its gradient by the logits) for log probabilities [steps, batch, classes].
+
+    A path goes through places: the labels, and a blank before, between and behind them.
+    """
+    _, batch, classes = log_y.shape
+    path = np.full((batch, 2 * labels.shape[1] + 1), classes - 1)
+    path[:, 1::2] = labels
+    skip = np.zeros(path.shape, bool)
+    skip[:, 3::2] = path[:, 3::2] != path[:, 1:-2:2] if repeated else True
+    stays = np.full(path.shape, repeated) | (np.arange(path.shape[1]) % 2 == 0)      # each label then stands for one step
+    emitted = np.take_along_axis(log_y, path[None], 2)
+    alpha, beta = _sums(emitted, lengths, 2 * counts, stays, skip)
+    rows = np.arange(batch)
+    ends = alpha[np.maximum(lengths, 1) - 1, rows]
+    total = np.logaddexp(ends[rows, 2 * counts], np.where(counts > 0, ends[rows, 2 * counts - 1], -np.inf))
+    found = np.isfinite(total)      # else, as in TensorFlow, there is no path whose share could be taken off
+    share = np.exp(alpha + beta - emitted - np.where(found, total, 0)[:, None])
+    share = np.where(found[:, None], share, 0)
     slope = np.exp(log_y)
-    for k in np.unique(path):
-        slope[:, k] -= share[:, path == k].sum(1)
-    return -total, slope
+    slope[:, :, -1] -= share[:, :, ::2].sum(2)
+    for place in range(labels.shape[1]):
+        slope[:, rows, labels[:, place]] -= share[:, :, 2 * place + 1]
+    return np.where(found, -total, np.inf), slope
 
 
 @op("inputs[t,b,c] indices[n,2] values[n] lengths[b] -> [b] [t,b,c]", types="T:float int64 int32 int32 -> T T")
@@ -78,11 +102,15 @@ def ctc(inputs, indices, values, lengths, *, collapse, repeated, longer):
     if lengths.size and lengths.max() > steps:
         raise errors.InvalidArgumentError(f"ctc_loss: sequence_length is {int(lengths.max())} but inputs have {steps} steps; "
                                           "keep it within them")
-    loss, slope = np.zeros(batch, inputs.dtype), np.zeros_like(inputs)
-    for row, labels in enumerate(_labels(indices, values, batch, classes, lengths, repeated, collapse, longer)):
-        if labels is not None and lengths[row]:
-            loss[row], slope[:lengths[row], row] = _one(_log_softmax(inputs[:lengths[row], row]), labels, repeated)
-    return loss, slope
+    found = _labels(indices, values, batch, classes, lengths, repeated, collapse, longer)
+    counted = np.array([labels is not None for labels in found], bool) & (lengths > 0)
+    if not counted.any():
+        return np.zeros(batch, inputs.dtype), np.zeros_like(inputs)
+    inside = (np.arange(steps)[:, None] < lengths) & counted
+    log_y = _log_softmax(np.where(inside[:, :, None], inputs, 0))
+    loss, slope = _losses(log_y, *_padded(found, classes - 1), lengths, repeated)
+    return (np.where(counted, loss, 0).astype(inputs.dtype),
+            np.where(inside[:, :, None], slope, 0).astype(inputs.dtype))
 
 
 @ctc.gradient
