@@ -29,6 +29,8 @@ class Case:
     label: str = ""
     nothing: tuple[int, ...] = field(default=())
     """Inputs of which the reference wants the value that the operation implies (y of a pooling)."""
+    last: Shape | None = None
+    """The last input, where that is a shape."""
 
     def __str__(self) -> str:
         return f"{self.op}-{self.label}" if self.label else self.op
@@ -47,6 +49,16 @@ def convolutions(image: Shape, kernel: Shape, output: Shape, label: str, **more:
                (0, 1) if every else (1,), label)
     yield Case("conv2d_backprop_filter", {**attributes, "filter_shape": kernel}, (image, output), kernel,
                (0, 1) if every else (), label)
+
+
+def directions(family: str, image: Shape, kernel: Shape, output: Shape) -> Iterator[Case]:
+    """All three of a convolution without padding."""
+    axes = len(image) - 2
+    attributes = {"strides": (1,) * axes, "dilations": (1,) * axes, "padding": "VALID"}
+    label = f"{kernel}"
+    yield Case(family, attributes, (image, kernel), output, (0, 1), label)
+    yield Case(f"{family}_back", attributes, (kernel, output), image, (0, 1), label, last=image)
+    yield Case(f"{family}_filters", attributes, (image, output), kernel, (0, 1), label, last=kernel)
 
 
 def products() -> Iterator[Case]:
@@ -89,7 +101,10 @@ def elementwise() -> Iterator[Case]:
 CASES = [*products(), *poolings(), *elementwise(),
          *convolutions((2, 9, 11, 3), (3, 3, 3, 5), (2, 7, 9, 5), "small", padding="VALID"),
          *convolutions((2, 9, 12, 16), (3, 3, 16, 32), (2, 9, 12, 32), "same", padding="SAME"),
-         *convolutions((2, 7, 7, 40), (1, 1, 40, 24), (2, 7, 7, 24), "points", padding="VALID")]
+         *convolutions((2, 7, 7, 40), (1, 1, 40, 24), (2, 7, 7, 24), "points", padding="VALID"),
+         *directions("convolve_channels", (2, 9, 11, 19), (3, 3, 19, 1), (2, 7, 9, 19)),
+         *directions("convolve_channels", (2, 9, 11, 3), (3, 3, 3, 2), (2, 7, 9, 6)),
+         *directions("convolve_volumes", (2, 5, 7, 6, 3), (3, 3, 3, 3, 17), (2, 3, 5, 4, 17))]
 WINOGRADS = [*convolutions((2, 14, 15, 16), (3, 3, 16, 32), (2, 12, 13, 32), "winograd", padding="VALID"),
              *convolutions((2, 9, 12, 16), (5, 5, 16, 16), (2, 9, 12, 16), "winograd-5", padding="SAME")]
 SPECIAL = (np.nan, np.inf, -np.inf)
@@ -114,7 +129,7 @@ def spoiled(case: Case) -> Iterator[tuple[str, list[np.ndarray[Any, Any]]]]:
             given[position] = array
             if case.nothing:
                 given[1] = registry["max_pool"].reference(given[0], **case.attributes)
-            yield f"{value} in input {position}", given
+            yield f"{value} in input {position}", [*given, *([] if case.last is None else [np.array(case.last)])]
 
 
 def same(got: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], what: str) -> None:
