@@ -162,7 +162,7 @@ OWNERS = (
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),
     ("PIL", "core.ops.images_files train.keras.preprocessing.pictures"),
-    ("scipy", "core.ops.special core.ops.factor train.optimizers.contrib train.keras.preprocessing.pictures"),
+    ("scipy", "core.graph.arrays core.ops.special core.ops.factor train.optimizers.contrib train.keras.preprocessing.pictures"),
     ("pooch requests sklearn", "io.*"),
     ("safetensors", ""),      # tests read with it what we write
     ("fsspec upath", "core.state.storage"),

@@ -84,6 +84,14 @@ def lengths(where: str, vector: Any) -> tuple[int, ...]:
     return found
 
 
+def rows_product(values: Array, rows: Array, columns: Array, count: int, b: Array) -> Array:
+    """The sparse matrix [count, len(b)] of `values` at (rows, columns) times the matrix b, added up in the wide type."""
+    from scipy.sparse import coo_array
+    dtype = wide(b.dtype)
+    matrix = coo_array((values.astype(dtype, copy=False), (rows, columns)), shape=(count, len(b)))
+    return np.asarray(matrix @ b.astype(dtype, copy=False)).astype(b.dtype, copy=False)
+
+
 def add_rows(out: Array, places: Any, rows: Array) -> None:
     """out[places] += rows in the wide type, where repeated places add up, one after the other in their order."""
     if wide(out.dtype) == out.dtype:

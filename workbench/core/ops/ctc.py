@@ -108,7 +108,8 @@ def ctc(inputs, indices, values, lengths, *, collapse, repeated, longer):
         return np.zeros(batch, inputs.dtype), np.zeros_like(inputs)
     inside = (np.arange(steps)[:, None] < lengths) & counted
     log_y = _log_softmax(np.where(inside[:, :, None], inputs, 0))
-    loss, slope = _losses(log_y, *_padded(found, classes - 1), lengths, repeated)
+    rows, counts = _padded(found, classes - 1)
+    loss, slope = _losses(log_y, rows, counts, lengths, repeated)
     return (np.where(counted, loss, 0).astype(inputs.dtype),
             np.where(inside[:, :, None], slope, 0).astype(inputs.dtype))
 

@@ -1,6 +1,8 @@
 """Images: resizing by four methods, and colours."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from workbench import errors
@@ -71,11 +73,19 @@ def _taps(method, sizes, wanted, align):
 
 
 def _gather(x, axis, taps, dtype):
-    """Weighted sums of slices along `axis`."""
+    """Weighted sums of slices along `axis`, in `dtype`."""
     rows, weights = taps
-    view = [-1 if i == axis else 1 for i in range(x.ndim)]
-    return sum(np.take(x, rows[:, t], axis).astype(dtype, copy=False) * weights[:, t].astype(dtype).reshape(view)
-               for t in range(rows.shape[1]))
+    behind = math.prod(x.shape[axis + 1:])
+    slices = x.astype(dtype, copy=False).reshape(math.prod(x.shape[:axis]), x.shape[axis], behind)
+    shape, weights = (len(slices), len(rows), behind), weights.astype(dtype)[:, None]
+    if behind < 16:      # few channels would be short loops
+        shape, weights = (len(slices), 1, len(rows) * behind), np.repeat(weights, behind, 1).reshape(1, -1, weights.shape[2])
+    total = np.take(slices, rows[:, 0], 1).reshape(shape) * weights[..., 0]
+    for t in range(1, rows.shape[1]):
+        part = np.take(slices, rows[:, t], 1).reshape(shape)
+        part *= weights[..., t]
+        total += part
+    return total.reshape(*x.shape[:axis], len(rows), *x.shape[axis + 1:])
 
 
 def _spread(dy, axis, taps, size):
@@ -111,7 +121,10 @@ def resize(images, size, *, method, align_corners=False):
     if method == "nearest":
         return np.ascontiguousarray(images[:, down[0][:, 0]][:, :, right[0][:, 0]])
     dtype = np.float64 if images.dtype == np.float64 else np.float32
-    return _gather(_gather(images, 1, down, dtype), 2, right, dtype)
+    out = np.empty((len(images), len(down[0]), len(right[0]), images.shape[3]), dtype)
+    for image, into in zip(images, out):      # one after the other, as their parts then stay in the cache
+        into[...] = _gather(_gather(image, 1, right, dtype), 0, down, dtype)
+    return out
 
 
 @op("dy[n,h,w,c] size[2] -> ?", types="T:float int -> T", shape=_resized)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import check_rows, wide
+from workbench.core.graph.arrays import check_rows, rows_product, wide
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import composed, op
@@ -31,6 +31,10 @@ def _folded(where, ufunc, empty, data, segment_ids, count):
         place = f"[{','.join(map(str, at))}]" if at else ""
         raise errors.InvalidArgumentError(f"{where}: segment_ids{place} = {segment_ids[at]} is out of range [0, {count}); "
                                           "raise num_segments")
+    if ufunc is np.add and rows.size > 10_000:      # fewer are added up before SciPy has a matrix
+        places = np.flatnonzero(ids >= 0)
+        ones = np.ones(len(places), data.dtype)
+        return rows_product(ones, ids[places], places, count, rows.reshape(len(rows), -1)).reshape(count, *rows.shape[1:])
     out = np.full((count, *rows.shape[1:]), empty, data.dtype)
     order = np.argsort(ids, kind="stable")
     order = order[np.searchsorted(ids[order], 0):]

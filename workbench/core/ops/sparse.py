@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import add_rows
+from workbench.core.graph.arrays import rows_product
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
@@ -96,9 +96,7 @@ def sparse_matmul(indices, values, shape, b):
         raise errors.ShapeError(f"sparse_tensor_dense_matmul: the sparse matrix has {shape[1]} columns but b has "
                                 f"{b.shape[0]} rows; transpose one of them")
     _inside("sparse_tensor_dense_matmul", indices, shape)
-    out = np.zeros((int(shape[0]), b.shape[1]), b.dtype)
-    add_rows(out, indices[:, 0], values[:, None] * b[indices[:, 1]])
-    return out
+    return rows_product(values, indices[:, 0], indices[:, 1], int(shape[0]), b)
 
 
 @sparse_matmul.gradient

@@ -4,7 +4,6 @@ from __future__ import annotations
 import base64
 import gzip
 import re
-import struct
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -207,20 +206,35 @@ def decode_compressed(bytes: Any, *, compression_type: str = "") -> Any:
 
 # hashing
 
-def _rotated(value: int, by: int) -> int:
+def _rotated(value: Any, by: int) -> Any:
     return (value >> by | value << (64 - by)) & _MASK
 
 
-def _word(data: bytes, at: int, size: int = 8) -> int:
-    return int.from_bytes(data[at:at + size], "little")
+class Alike:
+    """Strings of one length taken as one: a byte or word of it is that of all of them, an array of uint64."""
+
+    def __init__(self, strings: list[bytes]):
+        self._bytes = np.frombuffer(b"".join(strings), np.uint8).reshape(len(strings), -1).astype(np.uint64)
+
+    def __len__(self) -> int:
+        return self._bytes.shape[1]
+
+    def __getitem__(self, at: int) -> Any:
+        return self._bytes[:, at]
 
 
-def murmur(data: bytes, seed: int = 0xDECAFCAFFE) -> int:
+def _word(data: Any, at: int, size: int = 8) -> Any:
+    if isinstance(data, bytes):
+        return int.from_bytes(data[at:at + size], "little")
+    return sum((data[at + i] << (8 * i) for i in range(size)), np.uint64(0))
+
+
+def murmur(data: Any, seed: int = 0xDECAFCAFFE) -> Any:
     """Appleby's MurmurHash2 of 64 bits, TensorFlow's Hash64."""
     m, whole = 0xC6A4A7935BD1E995, len(data) // 8 * 8
     h = seed ^ (len(data) * m & _MASK)
-    for (k,) in struct.iter_unpack("<Q", data[:whole]):
-        k = k * m & _MASK
+    for at in range(0, whole, 8):
+        k = _word(data, at) * m & _MASK
         h = (h ^ ((k ^ k >> 47) * m & _MASK)) * m & _MASK
     if whole < len(data):
         h = (h ^ _word(data, whole, len(data) - whole)) * m & _MASK
@@ -231,16 +245,16 @@ def murmur(data: bytes, seed: int = 0xDECAFCAFFE) -> int:
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 
 
-def _mixed(value: int) -> int:
+def _mixed(value: Any) -> Any:
     return value ^ value >> 47
 
 
-def _pair(u: int, v: int, mul: int) -> int:
+def _pair(u: Any, v: Any, mul: Any) -> Any:
     a = _mixed((u ^ v) * mul & _MASK)
     return _mixed((v ^ a) * mul & _MASK) * mul & _MASK
 
 
-def _short(s: bytes) -> int:
+def _short(s: Any) -> Any:
     n, mul = len(s), (_K2 + len(s) * 2) & _MASK
     if n >= 8:
         a, b = (_word(s, 0) + _K2) & _MASK, _word(s, n - 8)
@@ -253,7 +267,7 @@ def _short(s: bytes) -> int:
     return _K2
 
 
-def _middle(s: bytes) -> int:
+def _middle(s: Any) -> Any:
     n, mul = len(s), (_K2 + len(s) * 2) & _MASK
     first = _K1 if n <= 32 else _K2
     a, b, c, d = _word(s, 0) * first & _MASK, _word(s, 8), _word(s, n - 8) * mul & _MASK, _word(s, n - 16) * _K2 & _MASK
@@ -268,7 +282,7 @@ def _middle(s: bytes) -> int:
                  (e + _rotated((f + a) & _MASK, 18) + g) & _MASK, mul)
 
 
-def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
+def _weak(s: Any, at: int, a: Any, b: Any) -> tuple[Any, Any]:
     w, x, y, z = (_word(s, at + 8 * i) for i in range(4))
     a = a + w & _MASK
     b = _rotated(b + a + z & _MASK, 21)
@@ -276,7 +290,7 @@ def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
     return a + z & _MASK, b + _rotated(a, 44) + c & _MASK
 
 
-def farm(s: bytes) -> int:
+def farm(s: Any) -> Any:
     """Pike's FarmHash of 64 bits, TensorFlow's Fingerprint64."""
     if len(s) <= 16:
         return _short(s)
@@ -285,7 +299,7 @@ def farm(s: bytes) -> int:
     x, y = 81, (81 * _K1 + 113) & _MASK
     z = _mixed((y * _K2 + 113) & _MASK) * _K2 & _MASK
     v, w = (0, 0), (0, 0)
-    x = (x * _K2 + _word(s, 0)) & _MASK
+    x = (x * _K2 & _MASK) + _word(s, 0) & _MASK
 
     def turn(at: int, mul: int, nine: int) -> None:
         nonlocal x, y, z, v, w
@@ -308,7 +322,7 @@ def farm(s: bytes) -> int:
     return _pair((_pair(v[0], w[0], mul) + _mixed(y) * _K0 + z) & _MASK, (_pair(v[1], w[1], mul) + x) & _MASK, mul)
 
 
-def sip(data: bytes, key: tuple[int, int]) -> int:
+def sip(data: Any, key: tuple[int, int]) -> Any:
     """Aumasson and Bernstein's SipHash-2-4, TensorFlow's StrongKeyedHash."""
     v = [key[0] ^ 0x736F6D6570736575, key[1] ^ 0x646F72616E646F6D, key[0] ^ 0x6C7967656E657261, key[1] ^ 0x7465646279746573]
 
@@ -319,8 +333,9 @@ def sip(data: bytes, key: tuple[int, int]) -> int:
             v[0], v[2] = _rotated(v[0], 32) + v[3] & _MASK, v[2] + v[1] & _MASK
             v[1], v[3] = _rotated(v[1], 47) ^ v[2], _rotated(v[3], 43) ^ v[0]
             v[2] = _rotated(v[2], 32)
-    padded = data + b"\0" * (7 - len(data) % 8) + bytes([len(data) & 255])
-    for (word,) in struct.iter_unpack("<Q", padded):
+    whole = len(data) // 8 * 8
+    last = _word(data, whole, len(data) - whole) | (len(data) & 255) << 56
+    for word in (*(_word(data, at) for at in range(0, whole, 8)), last):
         v[3] ^= word
         rounds(2)
         v[0] ^= word
@@ -329,15 +344,22 @@ def sip(data: bytes, key: tuple[int, int]) -> int:
     return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
-_HASHES: dict[str, Callable[[bytes, Any], int]] = {"murmur": lambda s, key: murmur(s), "farm": lambda s, key: farm(s),
+_HASHES: dict[str, Callable[[Any, Any], Any]] = {"murmur": lambda s, key: murmur(s), "farm": lambda s, key: farm(s),
                                                    "sip": sip}
 
 
 @op("input[...] -> [...]", types="string -> int64", **TEXT)
 def hash_buckets(input: Any, *, num_buckets: int, kind: str, key: Any = ()) -> Any:
     """Each string's hash modulo num_buckets."""
-    function = _HASHES[kind]
-    return _mapped(lambda item: function(item, key) % num_buckets, input, np.int64)
+    flat = np.asarray(input, object).ravel().tolist()
+    lengths = np.array([len(item) for item in flat], np.int64)
+    out = np.empty(len(flat), np.uint64)
+    for length in set(lengths.tolist()):
+        places = np.flatnonzero(lengths == length)
+        strings = [flat[i] for i in places]
+        few = len(strings) < 16 or not length      # Python's numbers are faster then
+        out[places] = [_HASHES[kind](item, key) for item in strings] if few else _HASHES[kind](Alike(strings), key)
+    return (out % np.uint64(num_buckets)).astype(np.int64).reshape(np.shape(input))
 
 
 def _buckets(where: str, input: Any, num_buckets: Any, kind: str, name: Any, key: Any = ()) -> Any:
