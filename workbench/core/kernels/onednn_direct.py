@@ -42,6 +42,14 @@ class Direct:
         self.y_shape, self.x_shape = y.shape, x.shape
         self.window = Window.of(attributes, x.shape[1:last], kernel[:last - 1]).parameters()
 
+    def fits(self) -> bool:
+        """Has y the extents that the window makes of those of x? The reference says where it has not."""
+        last = len(self.x_shape) - 1
+        axes = zip(self.x_shape[1:last], self.kernel, *self.window, self.y_shape[1:last])
+        return self.x_shape[0] == self.y_shape[0] and all(
+            (x + before + after - (kernel - 1) * (gap + 1) - 1) // stride + 1 == y
+            for x, kernel, stride, gap, before, after, y in axes)
+
     def _forward(self, x: Desc, y: Desc) -> Primitive | None:
         return primitive("convolution_forward", FORWARD_TRAINING, CONVOLUTION_DIRECT, x, self._filter(), None, y, *self.window)
 
@@ -98,12 +106,14 @@ def of_channels(attributes: Mapping[str, Any], x: Spec, kernel: Spec, y: Spec) -
     """Images with a filter [height, width, channels, multiplier] for each channel; None for what is not ours."""
     if not servable(x, kernel, y, rank=4) or x.shape[3] != kernel.shape[2]:
         return None
+    if y.shape[3] != kernel.shape[2] * kernel.shape[3]:
+        return None
     return Direct(attributes, x, y, (*kernel.shape, 1), (2, 3, 4, 0, 1))
 
 
 def of_volumes(attributes: Mapping[str, Any], x: Spec, kernel: Spec, y: Spec) -> Direct | None:
     """Volumes with a filter [depth, height, width, in, out]; None for what is not ours."""
-    if not servable(x, kernel, y, rank=5) or x.shape[4] != kernel.shape[3]:
+    if not servable(x, kernel, y, rank=5) or x.shape[4] != kernel.shape[3] or y.shape[4] != kernel.shape[4]:
         return None
     return Direct(attributes, x, y, kernel.shape, (4, 3, 0, 1, 2))
 
@@ -111,19 +121,19 @@ def of_volumes(attributes: Mapping[str, Any], x: Spec, kernel: Spec, y: Spec) ->
 def _forward(build: Build, attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
              free: Sequence[bool]) -> Choice | None:
     found = build(attributes, inputs[0], inputs[1], outputs[0])
-    return None if found is None else found.forward()
+    return found.forward() if found is not None and found.fits() else None
 
 
 def _to_input(build: Build, attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
               free: Sequence[bool]) -> Choice | None:
     found = build(attributes, outputs[0], inputs[0], inputs[1])
-    return None if found is None else found.to_input()
+    return found.to_input() if found is not None and found.fits() else None
 
 
 def _to_filter(build: Build, attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                free: Sequence[bool]) -> Choice | None:
     found = build(attributes, inputs[0], outputs[0], inputs[1])
-    return None if found is None else found.to_filter()
+    return found.to_filter() if found is not None and found.fits() else None
 
 
 for _family, _build in (("convolve_channels", of_channels), ("convolve_volumes", of_volumes)):

@@ -5,7 +5,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import lengths, wide
-from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.build import constant_shape, constant_value, convert, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_patches import images_of_rank
@@ -34,9 +34,15 @@ def _fitting(where, images, filter, dy, attrs):
     _filtered(images, filter, attrs).merge(dy, f"{where}: images {images} by filters {filter}, and dy")
 
 
+def _told(tensor, name):
+    """The shape that a vector says, as far as it is known before the step."""
+    value = constant_value(tensor)
+    return constant_shape(tensor) if value is None else Shape(lengths(name, value))
+
+
 def _images(inputs, attrs):
     filter, dy = inputs[0].shape, inputs[1].shape
-    images = constant_shape(inputs[2]).merge(Shape([None] * 4), "convolve_channels_back: the four lengths of input_shape")
+    images = _told(inputs[2], "input_shape").merge(Shape([None] * 4), "convolve_channels_back: the four lengths of input_shape")
     if dy.sizes is not None:
         images = images.merge(Shape([dy.sizes[0], None, None, None]), "convolve_channels_back: the number of images and of dy")
     if filter.sizes is not None:
@@ -47,7 +53,7 @@ def _images(inputs, attrs):
 
 
 def _filters(inputs, attrs):
-    filter = constant_shape(inputs[2]).merge(Shape([None] * 4), "convolve_channels_filters: the four lengths of "
+    filter = _told(inputs[2], "filter_shape").merge(Shape([None] * 4), "convolve_channels_filters: the four lengths of "
                                              "filter_shape")
     _fitting("convolve_channels_filters", inputs[0].shape, filter, inputs[1].shape, attrs)
     return [filter]
