@@ -98,6 +98,9 @@ ROWS.row("gather_nd of elements", lambda tf, x, i: tf.gather_nd(x, i), T, ints([
 ROWS.row("gather_nd of rows", lambda tf, x, i: tf.gather_nd(x, i), T, ints([1], [1], [0]))
 ROWS.row("gather_nd nothing", lambda tf, x, i: tf.gather_nd(x, i), T, np.zeros((0, 2), np.int32))
 ROWS.row("scatter_nd", lambda tf, i, u: tf.scatter_nd(i, u, [5, 2]), ints([1], [3], [1]), reals(3, 2))
+for _name in ("tensor_scatter_update", "tensor_scatter_add", "tensor_scatter_sub", "tensor_scatter_nd_update",
+              "tensor_scatter_nd_add", "tensor_scatter_nd_sub"):
+    ROWS.row(_name, lambda tf, x, i, u, n=_name: getattr(tf, n)(x, i, u), reals(5, 2), ints([1], [3], [4]), reals(3, 2, seed=1))
 ROWS.row("scatter_nd of elements", lambda tf, i, u: tf.scatter_nd(i, u, [2, 3]), ints([0, 1], [1, 2], [0, 1]), reals(3))
 ROWS.row("scatter_nd of nothing", lambda tf, i, u: tf.scatter_nd(i, u, [2, 3]), np.zeros((0, 1), np.int32), np.zeros((0, 3)))
 ROWS.row("boolean_mask", lambda tf, x, m: tf.boolean_mask(x, m), A, A > 0, modes=KNOWN)

@@ -26,6 +26,7 @@ STEPS = "sign floor ceil round rint is_nan is_inf is_finite zeros_like ones_like
 
 # functions of one argument
 ROWS.each(SMOOTH, A)
+ROWS.each("nn.silu", A)
 ROWS.each("nn.leaky_relu", A, tolerance=1e-7)      # TensorFlow rounds alpha to float32
 ROWS.each(POSITIVE, P)
 ROWS.each("asin acos", UNIT)

@@ -53,6 +53,14 @@ ELSEWHERE = {
     "what TensorFlow has no kernel for; its rows stand in `tests/opcases_quantized.py`": """nn.quantized_relu_x""",
     "types of integers that rows of `test_quantize.py` ask for by name": """QUANTIZED_DTYPES qint8 qint16
         qint32 quint8 quint16""",
+    "later names of compared ones": """image.extract_patches image.resize_with_crop_or_pad metrics.average_precision_at_k
+        metrics.precision_at_k nn.avg_pool2d nn.conv3d_backprop_filter nn.depthwise_conv2d_backprop_filter
+        nn.depthwise_conv2d_backprop_input nn.max_pool2d nn.safe_embedding_lookup_sparse no_gradient quantize""",
+    "what `tests/tf1/test_later_names.py` holds: modules, switches of later versions, and what has no value to compare": """
+        control_flow_v2_enabled debugging dimension_at_index dimension_value disable_control_flow_v2 disable_eager_execution
+        disable_resource_variables disable_tensor_equality disable_v2_behavior disable_v2_tensorshape enable_eager_execution
+        enable_resource_variables executing_eagerly executing_eagerly_outside_functions get_logger init_scope is_tensor nest
+        print py_function quantization resource_variables_enabled timestamp train.noisy_linear_cosine_decay""",
     "older names of compared ones": """all_variables initialize_all_variables initialize_local_variables
         initialize_variables variables_initializer arg_max""",
 }
