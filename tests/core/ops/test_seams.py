@@ -269,7 +269,8 @@ def test_any_axis_may_be_empty(row: Case) -> None:
 @rows([c for c in CASES if c.unknown and c.inputs])
 def test_through_a_session_with_dimensions_known_only_at_run_time(row: Case) -> None:
     """Libraries are asked when the values are there, for each of their sizes anew."""
-    for inputs in sizes(row).values():
+    found = sizes(row)
+    for inputs in (found["small"], found.get("tail", found["small"])):
         with Graph().as_default(), Session() as session:
             tensors, feeds = tensors_of(row, inputs)
             lengths = {t: ops.placeholder("int32", [t.shape.rank]) for t in feeds}

@@ -58,12 +58,14 @@ def both(build, feed, fetch=lambda y, x: [y, wb.gradients(y, x)[0]]):
 
 
 def error(found, wanted):
-    """Distance to the truth in units of float32's precision there; infinite where one is finite and the other not."""
+    """Distance to the truth in units of float32's precision there; infinite where one is finite and the other not. Numbers
+    too small to be normal are zero in a step."""
+    tiny = 2 * np.finfo(np.float32).tiny
     with np.errstate(all="ignore"):
         unit = np.spacing(np.abs(np.clip(wanted, -3e38, 3e38)).astype(np.float32)).astype(np.float64)
         away = np.abs(found - wanted) / unit
     beyond = (np.abs(wanted) > 3.4e38) & (found == np.copysign(np.inf, wanted))
-    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted)) | beyond
+    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted)) | beyond | (np.maximum(abs(found), abs(wanted)) < tiny)
     return np.where(same, 0.0, np.where(np.isfinite(away), away, np.inf))
 
 
