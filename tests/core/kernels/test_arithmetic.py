@@ -1,6 +1,7 @@
 """A step flushes subnormal numbers to zero, on every thread and in every form of kernel; whoever runs it goes on as before."""
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from workbench import errors
 from workbench.core.kernels.arithmetic import FLUSHES, Arithmetic
 
 SMALL = np.float32(1e-38)      # subnormal
-pytestmark = pytest.mark.skipif(not FLUSHES, reason="subnormal numbers stay what they are on this system")
+flushes = pytest.mark.skipif(not FLUSHES, reason="subnormal numbers stay what they are on this system")
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +27,19 @@ def keeps() -> bool:
     return bool(SMALL * np.float32(0.5) != 0)
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc" or platform.machine() not in ("x86_64", "aarch64"),
+                    reason="not promised here")
+def test_common_systems_flush() -> None:
+    assert FLUSHES
+
+
 FORMS = {"ufunc": lambda x: x * 0.5, "chain": lambda x: wb.abs(x * 0.5) + x * 0.25, "sum": lambda x: wb.reduce_sum(x * 0.5),
          "operand": lambda x: x * 1e30, "branch": lambda x: wb.cond(wb.shape(x)[0] > 0, lambda: x * 0.5, lambda: x + 1.0),
          "loop": lambda x: wb.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v * 0.5), [wb.constant(0), x])[1],
          "constant": lambda x: wb.constant(np.full(3, SMALL)) * 0.5}
 
 
+@flushes
 @pytest.mark.parametrize("count", [3, 3_000_000], ids=["few", "shared by threads"])
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_no_normal_number_is_zero(form: str, count: int) -> None:
@@ -48,6 +56,7 @@ def test_what_is_only_passed_on_stays_what_it_is() -> None:
         assert (session.run(wb.identity(x), {x: np.full(2, SMALL)}) == SMALL).all()
 
 
+@flushes
 def test_a_thread_computes_as_before_when_its_step_failed() -> None:
     x, n = wb.placeholder("float32", [2]), wb.placeholder("int32", [1])
     with wb.Session() as session, pytest.raises(errors.Error):
@@ -55,6 +64,7 @@ def test_a_thread_computes_as_before_when_its_step_failed() -> None:
     assert keeps()
 
 
+@flushes
 def test_who_flushed_before_flushes_still() -> None:
     x = wb.placeholder("float32", [2])
     with Arithmetic(), wb.Session() as session:
@@ -63,6 +73,7 @@ def test_who_flushed_before_flushes_still() -> None:
     assert keeps()
 
 
+@flushes
 def test_every_thread_of_a_step_on_several_devices_flushes() -> None:
     made: list[Any] = []
     x = wb.placeholder("float32", [400, 400])

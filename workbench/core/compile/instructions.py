@@ -161,8 +161,10 @@ class _Scope:
     def choose(self, op: Operation) -> bool:
         """Ask the kernel libraries in order; False when all decline or fail. Where a shape is unknown the step asks them."""
         offers = [(name, s) for name, s in self.selector.offers(op.kind) if name in kernel_options().libraries]
+        if not offers:
+            return False
         inputs = [self.known[t] for t in op.inputs]
-        if not offers or not all([v.array for v in inputs]):
+        if not all([v.array for v in inputs]):
             return False
         if any([v.shape is None for v in inputs]) or not all([t.shape.known for t in (*op.inputs, *op.outputs)]):
             offers = [(name, s) for name, s in offers if worth_asking(name, op)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.compile.values import aligned
+from workbench.core.compile.values import aligned, packer
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.choice import Choice, Layout, Select, Spec, reorders
@@ -87,15 +87,8 @@ def _brought(spec: Spec, layout: Layout | None) -> Call:
     """What brings a value in C order into `layout`."""
     if layout is None:
         return _as_it_is
-    choice = reorders[layout.library](spec, replace(spec, layout=layout))
-    room = [choice.scratch] if choice.scratch else []
-    kernel = choice.make((False,) * (2 + len(room)))
-
-    def bring(array: Any) -> Any:
-        target = aligned(layout.nbytes)
-        kernel(array, target, *map(aligned, room))
-        return target
-    return bring
+    target = replace(spec, layout=layout)
+    return packer(reorders[layout.library](spec, target), target)
 
 
 def _as_it_is(array: Any) -> Any:

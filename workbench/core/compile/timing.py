@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.core.compile.values import aligned
+from workbench.core.compile.values import aligned, pack
 from workbench.core.kernels.choice import Choice, Layout, Question, Spec, reorders
 from workbench.core.kernels.crowd import crowd
 from workbench.core.kernels.measured.question import Time
@@ -95,10 +95,7 @@ def _moved(array: Any, source: Spec, target: Spec) -> Any:
     maker = target.layout or source.layout
     if maker is None or source.layout == target.layout:
         return array
-    choice, out = reorders[maker.library](source, target), _room(target, target.layout)
-    scratch = [aligned(choice.scratch)] if choice.scratch else []
-    choice.make((False,) * (2 + len(scratch)))(array, out, *scratch)
-    return out
+    return pack(reorders[maker.library](source, target), target, array)
 
 
 def time_ways(question: Question, deadline: float, clock: Clock = time.perf_counter) -> dict[str, Time]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -14,7 +15,7 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.kernels.choice import Choice, Spec
 
 __all__ = ["Alias", "Buffer", "Constant", "Handle", "Home", "Local", "Packed", "Value", "aligned",
-           "is_array", "pack"]
+           "is_array", "pack", "packer"]
 
 
 class Home(Protocol):
@@ -136,12 +137,21 @@ class Packed(Value):
         return self._data
 
 
+def packer(choice: Choice, spec: Spec) -> Callable[[Any], Any]:
+    """What brings arrays into the layout of `spec`, each into memory of its own."""
+    room = [choice.scratch] if choice.scratch else []
+    kernel = choice.make((False,) * (2 + len(room)))
+
+    def packed(array: Any) -> Any:
+        target = aligned(spec.nbytes)
+        kernel(array, target, *map(aligned, room))
+        return target if spec.layout is not None else target.view(spec.dtype).reshape(spec.shape)
+    return packed
+
+
 def pack(choice: Choice, spec: Spec, array: Any) -> Any:
     """`array` in the layout of `spec`."""
-    target = aligned(spec.nbytes)
-    scratch = [aligned(choice.scratch)] if choice.scratch else []
-    choice.make((False,) * (2 + len(scratch)))(array, target, *scratch)
-    return target if spec.layout is not None else target.view(spec.dtype).reshape(spec.shape)
+    return packer(choice, spec)(array)
 
 
 def aligned(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

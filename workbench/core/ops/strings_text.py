@@ -345,7 +345,7 @@ def sip(data: Any, key: tuple[int, int]) -> Any:
 
 
 _HASHES: dict[str, Callable[[Any, Any], Any]] = {"murmur": lambda s, key: murmur(s), "farm": lambda s, key: farm(s),
-                                                   "sip": sip}
+                                                 "sip": sip}
 
 
 @op("input[...] -> [...]", types="string -> int64", **TEXT)

@@ -173,9 +173,13 @@ def _common(a: Fact | None, b: Fact | None) -> Fact | None:
         return None
     length = a.length if a.length == b.length else None
     if a.element is None or b.element is None:
-        return Held(length, a.element or b.element)
-    element = _common(a.element, b.element)
-    return element and Held(length, element)
+        return Held(length, b.element if a.element is None else a.element)
+    return _holding(length, _common(a.element, b.element))
+
+
+def _holding(length: int | None, element: Fact | None) -> Held | None:
+    """A list of elements of which something is known; a shape of unknown rank says nothing."""
+    return Held(length, element) if element else None
 
 
 def _grown(before: Fact | None, settled: Fact | None, argument: Tensor, result: Tensor, turns: int | None) -> Fact | None:
@@ -203,8 +207,8 @@ def _set(walk: _Walk, inputs: Sequence[Tensor]) -> Facts:
 def _with(before: Fact | None, value: Fact | None, more: int | None) -> Fact | None:
     if not isinstance(before, Held) or value is None:
         return None
-    element = value if before.element is None else _common(before.element, value)
-    return element and Held(None if before.length is None or more is None else before.length + more, element)
+    length = None if before.length is None or more is None else before.length + more
+    return _holding(length, value if before.element is None else _common(before.element, value))
 
 
 def _popped(walk: _Walk, inputs: Sequence[Tensor]) -> Facts:
@@ -233,7 +237,7 @@ def _pieces(walk: _Walk, inputs: Sequence[Tensor]) -> Facts:
 def _filled(walk: _Walk, inputs: Sequence[Tensor]) -> Facts:
     """What was never written becomes zeros like what was."""
     held = walk.fact(inputs[0])
-    return [Held(None, held.element) if isinstance(held, Held) and held.element else None]
+    return [_holding(None, held.element) if isinstance(held, Held) else None]
 
 
 def _added(walk: _Walk, inputs: Sequence[Tensor]) -> Facts:
