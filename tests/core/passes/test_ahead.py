@@ -11,6 +11,7 @@ from workbench.core.graph.check import verify
 from workbench.core.passes.ahead import ahead
 from workbench.core.passes.hoist import FEWEST
 from workbench.core.passes.pipeline import run_passes
+from workbench.core.passes.prune import prune
 from workbench.core.run.session import Session
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -133,8 +134,21 @@ def test_what_does_not_pay_is_left_alone(case):
 
 def test_a_number_of_steps_that_only_the_step_knows():
     loss, variables, feed = recurrence(CELLS["lstm"](UNITS), shape=[None, ROWS, WIDTH])
-    before = program(loss, *wb.gradients(loss, variables), feeds=[])
-    assert ahead(before) is before
+    after = ahead(program(loss, *wb.gradients(loss, variables), feeds=[]))
+    shapes = [op.outputs[0].shape.static for op in inside(after, "matmul")]
+    assert shapes == [(ROWS, 4 * UNITS), (ROWS, UNITS)], "the gradient of the inputs is not computed, which nobody reads"
+    agree(loss, variables, feed)
+
+
+def test_parts_of_gradients_that_a_step_of_known_length_lists_are_one_product():
+    """The graph leaves the length open, and lists join what has that many rows."""
+    loss, variables, feed = recurrence(CELLS["lstm"](UNITS), shape=[None, None, WIDTH], learned=True)
+    shapes = {t: wb.TensorShape(value.shape) for t, value in feed.items()}
+    found = prune(loss.graph, [loss, *wb.gradients(loss, variables)], [], shapes)
+    after = ahead(run_passes(found))
+    verify(after, "ahead")
+    assert [op.outputs[0].shape.static for op in inside(after, "matmul")] == [(ROWS, UNITS)]
+    assert kinds(after)["list_concat"] < kinds(run_passes(found))["list_concat"], "what is stacked is joined too"
     agree(loss, variables, feed)
 
 

@@ -243,6 +243,15 @@ def test_algebra_keeps_what_moves_something_or_only_the_step_knows(build_):
     np.testing.assert_array_equal(*values(after, given), *values(before, given))
 
 
+def test_algebra_removes_what_changes_nothing_where_a_body_ends():
+    """Nobody asks for it by name there; an argument that is a result stays apart."""
+    x = wb.placeholder("float32", [4, 3])
+    y, z = ops.while_loop(lambda y, z: wb.reduce_sum(y) < 9.0,
+                          lambda y, z: (ops.reshape(wb.exp(z), [4, 3]), ops.reshape(y, [4, 3])), [x, x])
+    [loop] = [op for op in run_passes(program(y, z, feeds=[x])).graph.operations if op.type == "while"]
+    assert [t.op.type for t in loop.attrs["body_graph"].results] == ["exp", "reshape"]
+
+
 def test_cse_shares_equal_work_in_either_order():
     x, y = wb.placeholder("float32", [3], name="x"), wb.placeholder("float32", [3], name="y")
     z = wb.exp(x + y) * wb.exp(y + x)

@@ -24,13 +24,15 @@ _MAY_REFUSE = ("check_numerics",)      # raises on purpose, so that what comes a
 class Program:
     """A graph with the tensors that are fed (its `argument` operations), fetched, and the operations to run.
 
-    Passes are functions Program -> Program; they never change the graph they are given.
+    Passes are functions Program -> Program; they never change the graph they are given. What is fetched keeps its name, but
+    for a program that stands `inside` another one, as the body of a branch or loop.
     """
 
     graph: Graph
     feeds: tuple[Tensor, ...]
     fetches: tuple[Tensor, ...]
     targets: tuple[Operation, ...] = ()
+    inside: bool = False
 
     @property
     def roots(self) -> list[Operation]:

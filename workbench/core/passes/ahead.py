@@ -9,6 +9,7 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import Subgraph
+from workbench.core.ops.flow_trips import trips
 from workbench.core.passes.bodies import changed
 from workbench.core.passes.hoist import FEWEST, MOST_ROWS, SMALLEST, reshaped
 from workbench.core.passes.invariant import with_arguments
@@ -30,8 +31,9 @@ def ahead(program: Program) -> Program:
     stacked: dict[Tensor, Tensor] = {}      # list in the new graph -> its elements, stacked
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.kind == "list_stack" and inputs[0] in stacked and not op.attrs["reverse"] and not op.controls:
-            return [stacked[inputs[0]]]
+        if op.kind in ("list_stack", "list_concat") and inputs[0] in stacked and not op.controls and not op.attrs.get("reverse"):
+            found = stacked[inputs[0]]
+            return [found if op.kind == "list_stack" else reshaped(found, op.outputs[0].shape.static, state, op)]
         if op.kind != "while":
             return None
         loop = _Loop(op, readers)
@@ -73,7 +75,8 @@ class _Loop:
         self.number = {t: i for i, t in enumerate(self.body.arguments)}
         self.inside = _readers(self.body.operations)
         self.awaited = {before for op in self.body.operations for before in op.controls}
-        self.trips = self._trips()
+        turns = trips(self.op)
+        self.trips = turns if turns is not None and turns >= FEWEST else None
         for op in self.body.operations:
             found = self._known_before(op) or self._needed_behind(op)
             if found is not None:
@@ -119,9 +122,8 @@ class _Loop:
         return position if shape[0] >= FEWEST and shape[1:] == row.shape.static else None
 
     def _needed_behind(self, op: Operation) -> _Product | None:
-        """The only reader splits the product, and a part goes to a list, or nowhere."""
-        if not self._suits(op) or not op.attrs["transpose_b"] or op.kind != "matmul" or self.trips is None or (
-                op.outputs[0] in self.body.results):
+        """The only reader splits the product, and a part goes to a list of known length, or nowhere."""
+        if not self._suits(op) or not op.attrs["transpose_b"] or op.kind != "matmul" or op.outputs[0] in self.body.results:
             return None
         readers = self.inside.get(op.outputs[0], [])
         if len(readers) != 1 or readers[0].kind != "split" or readers[0].attrs["axis"] not in (1, -1) or (
@@ -133,7 +135,7 @@ class _Loop:
             if split.outputs[free] in self.body.results:
                 continue
             uses = self.inside.get(split.outputs[free], [])
-            position = self._pushed(uses[0]) if len(uses) == 1 else None
+            position = self._pushed(uses[0]) if len(uses) == 1 and self.trips is not None else None
             if position is not None or not uses:
                 return _Product(op, self.number[op.inputs[1]], free, (first, second), None, position, split)
         return None
@@ -145,16 +147,6 @@ class _Loop:
             return None
         alone = self.inside[op.inputs[0]] == [op] and not self.inside.get(op.outputs[0]) and op not in self.awaited
         return position if alone and self.op.inputs[position].op.kind == "list_new" else None
-
-    def _trips(self) -> int | None:
-        """How often the loop runs: as often as the elements are that one of its lists has at its end."""
-        for position, result in enumerate(self.body.results):
-            if result.dtype is not variant or self._pushed(result.op) != position:
-                continue
-            for reader in self.readers.get(self.op.outputs[position], ()):
-                if reader.kind == "list_stack" and (reader.attrs["length"] or 0) >= FEWEST:
-                    return int(reader.attrs["length"])
-        return None
 
     # the loop without them
 

@@ -29,8 +29,8 @@ def algebra(program: Program) -> Program:
         if op.controls or len(op.outputs) != 1:
             return None
         narrow = _without_broadcasts(op, inputs, state, constants)
-        kept = None if op in roots else _simplified(op, narrow or inputs, constants)
-        if kept is not None and _replaces(kept, op):
+        kept = None if op in roots and not program.inside else _simplified(op, narrow or inputs, constants)
+        if kept is not None and _replaces(kept, op) and not (op in roots and kept.op.kind == "argument"):
             return [kept]
         return None if narrow is None else state.copy(op, narrow)
     return rewrite(program, visit)

@@ -31,7 +31,7 @@ def rewrite_bodies(program: Program, change: Callable[[Program], Program]) -> Pr
 
 def changed(body: Subgraph, change: Callable[[Program], Program]) -> Subgraph:
     """`body` as `change` makes it: its arguments are the feeds of a program, its results the fetches."""
-    program = change(Program(body, tuple(body.arguments), tuple(body.results)))
+    program = change(Program(body, tuple(body.arguments), tuple(body.results), inside=True))
     new = Subgraph(body.outer, body.name)
     tensors: dict[Tensor, Tensor] = {}
     operations: dict[Operation, Operation] = {}

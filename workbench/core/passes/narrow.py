@@ -19,7 +19,7 @@ from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import BODIES
-from workbench.core.ops.flow_trips import counter
+from workbench.core.ops.flow_trips import counted
 from workbench.core.passes.bodies import changed
 from workbench.core.passes.rewrite import Rewrite, walked
 
@@ -120,11 +120,11 @@ class _Walk:
         except errors.Error:      # it will not run, or fails in the step, which says where
             return state.copy(op, inputs)
         outputs = state.copy(op, inputs, {**op.attrs, **told})
-        counts = counter(outputs[0].op)
+        counts = counted(outputs[0].op)
         turns = None if counts is None else counts.turns
         self._note(outputs, [_grown(*each, turns) for each in zip(self.facts(inputs), given, made.arguments, made.results)])
         if counts is not None:
-            self._ends[outputs[counts.position]] = counts.end
+            self._ends.update((outputs[position], end) for position, end in counts.ends.items())
         return outputs
 
     def _begun(self, tensor: Tensor, state: Rewrite) -> Tensor:
