@@ -14,7 +14,7 @@ _STEPS = {"less": 1, "greater": -1}      # what compares a counter with its end 
 
 
 class Counted(NamedTuple):
-    """What is known of a loop that takes so many `turns`: loop variables that count, by position, and their values behind it."""
+    """What is known of a loop that takes so many `turns`: loop variables that count, by position, with their ends."""
 
     turns: int
     ends: dict[int, int]

@@ -165,24 +165,35 @@ def list_length(list: Any) -> Any:
     return np.asarray(list.length, np.int32)
 
 
-@op("list? -> ?", types="variant -> @dtype", shape=lambda inputs, attrs: [Shape([attrs["length"]]) + _element_shape(attrs)])
+def _stack_into(list: Any, out: Any, *, dtype: DType, shape: Any, reverse: bool, length: int | None) -> None:
+    """Only where `length` is known, and is found of lists that are never of another."""
+    elements = _written(list, reverse)
+    if len(elements) != length:
+        raise errors.ShapeError(f"list_stack: the list has {len(elements)} elements, not {length} as was found")
+    if elements:
+        np.stack(elements, out=out)
+
+
+@op("list? -> ?", types="variant -> @dtype", into=_stack_into,
+    shape=lambda inputs, attrs: [Shape([attrs["length"]]) + _element_shape(attrs)])
 def list_stack(list: Any, *, dtype: DType, shape: Any = None, reverse: bool = False, length: int | None = None) -> Any:
     """[n, ...]: the elements in the order they were pushed, or newest first. An empty list needs a full `shape`."""
-    return _stack(list, dtype, shape, reverse)
+    if list.length:
+        return np.stack(_written(list, reverse))
+    if not as_shape(shape).known:
+        raise errors.InvalidArgumentError(f"list_stack: the list is empty and its elements have shape "
+                                          f"{as_shape(shape)}; give the full shape of an element")
+    return np.zeros((0, *as_shape(shape).static), dtype.numpy)
 
 
-def _stack(list: Chain, dtype: DType, shape: Any, reverse: bool) -> Any:
-    if not list.length:
-        if not as_shape(shape).known:
-            raise errors.InvalidArgumentError(f"list_stack: the list is empty and its elements have shape "
-                                              f"{as_shape(shape)}; give the full shape of an element")
-        return np.zeros((0, *as_shape(shape).static), dtype.numpy)
+def _written(list: Chain, reverse: bool) -> Sequence[Any]:
+    """The elements, none of which is missing."""
     elements = [*list][::-1]
     missing = next((i for i, element in enumerate(elements) if element is None), None)
     if missing is not None:
         raise errors.FailedPreconditionError(f"list_stack: element {missing} of {len(elements)} was never written; "
                                              "write it first")
-    return np.stack(elements[::-1] if reverse else elements)
+    return elements[::-1] if reverse else elements
 
 
 @list_stack.gradient
@@ -202,13 +213,18 @@ def _(node: Operation, dy: Tensor) -> Any:
     return ops.list_stack_like(dy, node.inputs[0], reverse=node.attrs["reverse"])
 
 
-@op("list? like? -> ?", types="variant T -> T", shape=lambda inputs, attrs: [inputs[1].shape])
+def _stack_like_into(list: Any, like: Any, out: Any, *, reverse: bool) -> None:
+    elements: Iterator[Any] = iter(list)
+    for row in range(len(out)) if reverse else range(len(out))[::-1]:
+        element = next(elements, None)
+        out[row] = 0 if element is None else element
+
+
+@op("list? like? -> ?", types="variant T -> T", shape=lambda inputs, attrs: [inputs[1].shape], into=_stack_like_into)
 def list_stack_like(list: Any, like: Any, *, reverse: bool = False) -> Any:
     """As list_stack, into the shape of `like`; missing elements, counted from the head, are zeros."""
-    result = np.zeros_like(like)
-    for position, element in enumerate(list):
-        if element is not None:
-            result[position if reverse else len(like) - 1 - position] = element
+    result = np.empty_like(like)
+    _stack_like_into(list, like, result, reverse=reverse)
     return result
 
 

@@ -31,7 +31,8 @@ def ahead(program: Program) -> Program:
     stacked: dict[Tensor, Tensor] = {}      # list in the new graph -> its elements, stacked
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.kind in ("list_stack", "list_concat") and inputs[0] in stacked and not op.controls and not op.attrs.get("reverse"):
+        takes = op.kind in ("list_stack", "list_concat") and not op.controls and not op.attrs.get("reverse")
+        if takes and inputs[0] in stacked:
             found = stacked[inputs[0]]
             return [found if op.kind == "list_stack" else reshaped(found, op.outputs[0].shape.static, state, op)]
         if op.kind != "while":
