@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -290,6 +291,28 @@ def test_random_numbers_are_fetched_without_a_copy():
     y = wb.random_uniform([3])
     text = compile_plan(prune(y.graph, [y], [], {})).source
     assert ".copy()" not in text
+
+
+@pytest.mark.parametrize("known", ["nobody", "a name", "a view", "a weak reference", "its base"])
+def test_a_result_to_which_nothing_else_refers_is_fetched_as_it_is(known):
+    seen: list[Any] = []
+
+    def doubled(x):
+        result = x * 2
+        seen[:] = [id(result), {"a name": result, "a view": result[:1], "a weak reference": weakref.ref(result)}.get(known)]
+        return result[:] if known == "its base" else result
+
+    x = wb.placeholder("float32", [3])
+    found = run(defined(doubled, "x[n] -> [n]")(x), {x: np.ones(3, np.float32)})
+    assert (id(found) == seen[0]) == (known == "nobody")
+    np.testing.assert_array_equal(found, [2, 2, 2])
+
+
+def test_a_result_that_is_fetched_twice_is_two_arrays():
+    x = wb.placeholder("float32", [3])
+    one, other = run([wb.ops.cumsum(x), wb.ops.cumsum(x)], {x: np.ones(3, np.float32)})
+    one[...] = 9
+    np.testing.assert_array_equal(other, [1, 2, 3])
 
 
 def test_a_data_set_keeps_its_own_rows():

@@ -175,8 +175,13 @@ class Writer:
     def leave(self, code: SegmentCode) -> None:
         results = []
         for value in code.block.results:
-            rule = ownership.to_caller if value in code.to_caller else ownership.to_segment
-            results.append(self.symbol(value) + (".copy()" if rule(value) else ""))
+            symbol, fetched = self.symbol(value), value in code.to_caller
+            if not (ownership.to_caller if fetched else ownership.to_segment)(value):
+                results.append(symbol)
+            elif fetched and isinstance(value, Local):
+                results.append(f"{self.bound('handed_over', lambda home: ownership.handed_over)}({symbol})")
+            else:
+                results.append(f"{symbol}.copy()")
         self.put(1, f"return ({', '.join(results)}{',' if len(results) == 1 else ''})" if results else "return ()")
 
 

@@ -1,13 +1,15 @@
 """Who may keep, alias and overwrite which array: the rules of docs/ownership.md, as code generation asks them."""
 from __future__ import annotations
 
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
 
 from workbench.core.compile.values import Constant, Handle, Local, Packed, Value
 
-__all__ = ["in_list", "kept", "own", "to_caller", "to_segment"]
+__all__ = ["handed_over", "in_list", "kept", "own", "to_caller", "to_segment"]
 
 
 # which value has to be copied on its way; each rule is asked about one value of a plan
@@ -35,3 +37,22 @@ def kept(value: Value) -> bool:
 def own(array: Any) -> Any:
     """`array` for somebody who keeps it, at run time."""
     return array.copy() if isinstance(array, np.ndarray) and array.flags.writeable else array
+
+
+def handed_over(array: Any) -> Any:
+    """`array` for the caller, at run time: itself where the step's local is all that refers to it, else a copy."""
+    alone = array.base is None and array.flags.owndata and sys.getrefcount(array) <= _ALONE
+    return array if alone and not weakref.getweakrefcount(array) else array.copy()
+
+
+def _references(array: Any) -> int:
+    return sys.getrefcount(array)
+
+
+def _of_one_local() -> int:
+    """What a function counts of an array to which a local of its caller refers, and nothing else."""
+    array = np.empty(0)
+    return _references(array)
+
+
+_ALONE = _of_one_local()
