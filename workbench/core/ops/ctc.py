@@ -46,27 +46,41 @@ def _padded(found, blank):
 
 
 def _sums(emitted, lengths, last, stays, skip):
-    """Log sums over the beginnings and over the ends of all paths through each step and place: alpha, beta [t,b,places]."""
+    """Log sums over the beginnings and over the ends of all paths through each step and place: alpha, beta [t,b,places].
+
+    The ends are the beginnings of the path that is read backwards, which is a sequence more.
+    """
     steps, batch, places = emitted.shape
-    alpha, beta = np.full((2, steps + 1, batch, places + 2), -np.inf)      # one step and two places more, where no path is
-    stays, skip = (np.where(may, 0, -np.inf) for may in (stays, skip))
-    rows = np.arange(batch)
-    alpha[1, :, 2:4] = emitted[0, :, :2]
-    for t in range(1, steps):
-        before = alpha[t]
-        here = np.logaddexp(before[:, 2:] + stays, before[:, 1:-1])
-        here[:, 1::2] = np.logaddexp(here[:, 1::2], before[:, 1:-2:2] + skip[:, 1::2])      # only to a label
-        alpha[t + 1, :, 2:] = here + emitted[t]
-    skip = np.concatenate([skip[:, 2:], np.full((batch, 2), -np.inf)[:, :places]], 1)      # a jump seen from its other end
-    for t in range(steps - 1, -1, -1):
-        after = beta[t + 1]
-        here = np.logaddexp(after[:, :-2] + stays, after[:, 1:-1])
-        here[:, 1::2] = np.logaddexp(here[:, 1::2], after[:, 3::2] + skip[:, 1::2])
-        beta[t, :, :-2] = here + emitted[t]
-        ends = rows[lengths == t + 1]
-        for place in (last, np.maximum(last - 1, 0)):
-            beta[t, ends, place[ends]] = emitted[t, ends, place[ends]]
-    return alpha[1:, :, 2:], beta[:-1, :, :-2]
+    rows, times = np.arange(batch), np.maximum(lengths - 1 - np.arange(steps)[:, None], 0)      # read backwards, as are
+    turned = last[:, None] - np.arange(places)
+    there = np.maximum(turned, 0)
+    backwards = emitted[times[:, :, None], rows[:, None], there]
+    jumps = np.concatenate([skip, np.zeros((batch, 2), bool)], 1)[rows[:, None], there + 2]      # seen from their other ends
+    sums = _beginnings(np.concatenate([emitted, backwards], 1), np.concatenate([stays, stays[rows[:, None], there]]),
+                       np.concatenate([skip, jumps]))
+    beta = sums[:, batch:][times[:, :, None], rows[:, None], there]
+    return sums[:, :batch], np.where(turned < 0, -np.inf, beta)
+
+
+def _beginnings(emitted, stays, skip):
+    """Log sums over all paths that begin in one of the first two places and are in each place after each step."""
+    emitted = np.ascontiguousarray(emitted.swapaxes(1, 2))      # [step, place, sequence]: neighbouring places are blocks
+    steps, places, batch = emitted.shape
+    sums = np.full((steps, places + 2, batch), -np.inf)         # two places more, where no path is
+    waits, jumps = (None if may.all() else np.where(may.T, 0, -np.inf) for may in (stays, skip))
+    least = np.full((places, batch), np.finfo(np.float64).min)      # of a place where no path is, too
+    sums[0, 2:4] = emitted[0, :2]
+    for before, here, now in zip(sums, sums[1:], emitted[1:]):
+        ways = [before[2:] if waits is None else before[2:] + waits, before[1:-1],
+                before[:-2] if jumps is None else before[:-2] + jumps]
+        most = np.maximum(np.maximum(ways[0], ways[1]), np.maximum(ways[2], least))
+        total = np.exp(ways[0] - most)
+        total += np.exp(ways[1] - most)
+        total += np.exp(ways[2] - most)
+        np.log(total, out=total)
+        total += most
+        np.add(total, now, out=here[2:])
+    return sums[:, 2:].swapaxes(1, 2)
 
 
 def _losses(log_y, labels, counts, lengths, repeated):

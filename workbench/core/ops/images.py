@@ -11,6 +11,8 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
 
+__all__ = ["taps"]
+
 # resizing: each output row is a weighted sum of input rows, and each column of columns
 
 
@@ -65,7 +67,8 @@ def _area(size, wanted, align):
 _METHODS = {"bilinear": _bilinear, "nearest": _nearest, "bicubic": _bicubic, "area": _area}
 
 
-def _taps(method, sizes, wanted, align):
+def taps(method, sizes, wanted, align):
+    """For rows and for columns: which are taken for each that is wanted, and their weights, both [wanted, taps]."""
     if min(wanted) <= 0 or min(sizes) <= 0:
         raise errors.InvalidArgumentError(f"resize: images are {list(sizes)} and {list(wanted)} is wanted; both must be "
                                           "1 x 1 or more")
@@ -117,7 +120,7 @@ def resize(images, size, *, method, align_corners=False):
     Gives float32 (float64 for float64), except for "nearest", which keeps the dtype. `align_corners` keeps the centres of
     the corner pixels. Sampling begins at the first pixel's corner, as in TensorFlow 1.x.
     """
-    down, right = _taps(method, images.shape[1:3], size.tolist(), align_corners)
+    down, right = taps(method, images.shape[1:3], size.tolist(), align_corners)
     if method == "nearest":
         return np.ascontiguousarray(images[:, down[0][:, 0]][:, :, right[0][:, 0]])
     dtype = np.float64 if images.dtype == np.float64 else np.float32
@@ -131,7 +134,7 @@ def resize(images, size, *, method, align_corners=False):
 def resize_grad(dy, size, *, method, align_corners=False):
     """The gradient of resize for images of height and width `size`."""
     sizes = size.tolist()
-    down, right = _taps(method, sizes, dy.shape[1:3], align_corners)
+    down, right = taps(method, sizes, dy.shape[1:3], align_corners)
     return _spread(_spread(dy, 2, right, sizes[1]), 1, down, sizes[0])
 
 
