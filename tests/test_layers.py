@@ -60,6 +60,7 @@ LAYERS = (
     ("graph records", "core.graph.graph"),
     ("results of kernels", "core.graph.fitting"),
     ("rows of tensors", "core.graph.slices"),
+    ("lists as values", "core.graph.chains"),
     ("bodies", "core.graph.subgraph"),
     ("calls of operations", "core.graph.calling"),
     ("graph building", "core.graph.build"),

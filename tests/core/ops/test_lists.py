@@ -8,8 +8,8 @@ import pytest
 
 from tests.growth import lines
 from workbench import errors
+from workbench.core.graph.chains import chain
 from workbench.core.graph.opdef import registry
-from workbench.core.ops.lists import chain
 
 
 def cost(list_: Any, index: int) -> int:

@@ -17,7 +17,8 @@ __all__: list[str] = []
 
 
 def _resized(name: str) -> Select:
-    def select(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec], free: Sequence[bool]) -> Choice | None:
+    def select(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+               free: Sequence[bool]) -> Choice | None:
         given, made = inputs[0], outputs[0]
         old, new = (given, made) if name == "resize" else (made, given)
         if made.dtype != np.float32 or given.dtype.kind not in "fiu" or 0 in (*given.shape, *made.shape) or not usable():
@@ -48,6 +49,6 @@ def _kernel(name: str, old: tuple[int, ...], new: tuple[int, ...], attrs: Mappin
 
     def run(images: Any, size: Any, out: Any, line: Any) -> None:
         if size.tolist() != wanted:
-            raise errors.ShapeError(f"{name}: size is {size.tolist()}, but the result was said to have {wanted} rows and columns")
+            raise errors.ShapeError(f"{name}: size is {size.tolist()}, but its result was said to be {wanted}")
         compiled(np.ascontiguousarray(images, np.float32), *tables, out, line)
     return run

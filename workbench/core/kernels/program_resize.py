@@ -1,7 +1,7 @@
 """Resizing of images in the kernel language: weighted sums of columns, then of rows, and their transposes.
 
-`line` holds one image of the height of the one and the width of the other size, or one for each, `apart`; tables give, tap after
-tap, which number of a row is taken, or which row, and how it counts. Products are rounded before they are added, as NumPy does.
+`line` holds one image of the height of the one and the width of the other size, or one for each, `apart`; tables give, tap
+after tap, which number of a row is taken, or which row, and how it counts. Products are rounded before they are added.
 """
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["resize", "resize_grad"]
 
 
 def resize(images: floats32, columns: ints64, across: floats32, rows: ints64, down: floats32, out: floats32, line: floats32,
-           begin: int64, end: int64, height: int64, width: int64, new_height: int64, new_width: int64, taps: int64, row_taps: int64,
-           apart: int64) -> None:
+           begin: int64, end: int64, height: int64, width: int64, new_height: int64, new_width: int64, taps: int64,
+           row_taps: int64, apart: int64) -> None:
     for n in range(begin, end):
         own = n * apart
         for r in range(height):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def _area(size, wanted, align):
 _METHODS = {"bilinear": _bilinear, "nearest": _nearest, "bicubic": _bicubic, "area": _area}
 
 
-def taps(method, sizes, wanted, align):
+def taps(method: str, sizes: Any, wanted: Any, align: bool) -> list[tuple[Any, Any]]:
     """For rows and for columns: which are taken for each that is wanted, and their weights, both [wanted, taps]."""
     if min(wanted) <= 0 or min(sizes) <= 0:
         raise errors.InvalidArgumentError(f"resize: images are {list(sizes)} and {list(wanted)} is wanted; both must be "

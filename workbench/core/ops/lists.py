@@ -8,56 +8,11 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import constant_value, ops
+from workbench.core.graph.chains import EMPTY, Chain, chain
 from workbench.core.graph.dtype import DType, variant
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.opdef import op, selective
 from workbench.core.graph.shape import Shape, as_shape
-
-__all__ = ["EMPTY", "Chain"]
-
-
-class Chain:
-    """A list that shares its tail: `head` was pushed last, `rest` is the list before. Push and pop cost O(1).
-
-    `jump` is a list further down, so that any element is found in O(log n) (Myers, An applicative random-access stack,
-    1983).
-
-    Gradients of lists are lists counted from the head: missing elements, None or beyond the end, are zeros.
-    """
-
-    __slots__ = ("head", "jump", "length", "rest")
-
-    def __init__(self, head: Any, rest: Chain | None) -> None:
-        self.head, self.rest = head, rest
-        self.length: int = 0 if rest is None else rest.length + 1
-        self.jump: Chain = self
-        if rest is not None:
-            over = rest.jump
-            self.jump = over.jump if rest.length - over.length == over.length - over.jump.length else rest
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __iter__(self) -> Iterator[Any]:
-        """Elements, the newest first."""
-        at = self
-        while at.rest is not None:
-            yield at.head
-            at = at.rest
-
-    def __repr__(self) -> str:
-        return f"<Chain of {self.length}>"
-
-
-EMPTY = Chain(None, None)
-
-
-def chain(elements: Sequence[Any]) -> Chain:
-    """The list into which `elements` were pushed in order."""
-    result = EMPTY
-    for element in elements:
-        result = Chain(element, result)
-    return result
 
 
 def _zeros(like: Any) -> Any:
