@@ -1,6 +1,7 @@
 """Shapes and layouts of tensors: reshape, transpose, join, split, repeat, pad, fill."""
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -275,8 +276,15 @@ def _sizes(dim, parts):
 
 
 def _pieces(value, parts, axis):
-    sizes, before = _sizes(value.shape[axis], parts), (slice(None),) * (axis % value.ndim)
-    return [value[(*before, slice(stop - size, stop))] for size, stop in zip(sizes, itertools.accumulate(sizes))]
+    parts = parts if isinstance(parts, int) else tuple(parts)
+    return [value[place] for place in _cuts(value.shape[axis], parts, axis % value.ndim)]
+
+
+@functools.lru_cache(maxsize=256)
+def _cuts(length, parts, axis):
+    """Where each piece of an axis of that length lies."""
+    sizes, before = _sizes(length, parts), (slice(None),) * axis
+    return [(*before, slice(stop - size, stop)) for size, stop in zip(sizes, itertools.accumulate(sizes))]
 
 
 def _split_into(value, *outs, num_or_size_splits, axis):
