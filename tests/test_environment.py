@@ -1,6 +1,7 @@
 """What numeric libraries read when they load is set before they do, and OpenBLAS is told where NumPy came first."""
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -21,6 +22,19 @@ for found in ThreadpoolController().select(internal_api="openblas").lib_controll
         print(found.dynlib.openblas_thread_timeout())
 import numpy
 numpy.ones((500, 500)) @ numpy.ones((500, 500))
+"""
+
+KEEPS = """
+import resource, workbench, numpy
+def step():
+    return [numpy.ones(12_500) for _ in range(100)]
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        step()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults()
+print(faults())
 """
 
 
@@ -65,6 +79,18 @@ def test_blas_threads_stop_looking_for_work_soon(asked: str | None, first: str, 
     if not done.stdout:
         pytest.skip("NumPy has another BLAS")
     assert set(done.stdout.split()) == {"OpenBLAS", asked or environment.BLAS_SPINS}
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), "mallopt"), reason="no glibc")
+@pytest.mark.parametrize("said, kept", [({}, True), ({"MALLOC_TRIM_THRESHOLD_": environment.DASK_TRIMS}, True),
+                                        ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False)], ids=["nothing", "Dask", "the user"])
+def test_what_a_step_frees_serves_the_next_one(said: dict[str, str], kept: bool) -> None:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    done = subprocess.run([sys.executable, "-c", KEEPS], env={**variables, **said}, text=True, check=True, capture_output=True,
+                          timeout=120)
+    pages = 10 * 100 * 100_000 // os.sysconf("SC_PAGE_SIZE")
+    assert (int(done.stdout) < pages // 20) == kept, (int(done.stdout), pages)
 
 
 def test_waiting_threads_may_not_hold_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Run passes inside the bodies of branches and loops that stay whole."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, topological
@@ -29,8 +29,11 @@ def rewrite_bodies(program: Program, change: Callable[[Program], Program]) -> Pr
     return walked(program, visit)
 
 
-def changed(body: Subgraph, change: Callable[[Program], Program]) -> Subgraph:
-    """`body` as `change` makes it: its arguments are the feeds of a program, its results the fetches."""
+def changed(body: Subgraph, change: Callable[[Program], Program], kept: Sequence[int] | None = None) -> Subgraph:
+    """`body` as `change` makes it: its arguments are the feeds of a program, its results the fetches.
+
+    Of the arguments those at `kept` stay, by default all; others may come behind them.
+    """
     program = change(Program(body, tuple(body.arguments), tuple(body.results), inside=True))
     new = Subgraph(body.outer, body.name)
     tensors: dict[Tensor, Tensor] = {}
@@ -41,5 +44,7 @@ def changed(body: Subgraph, change: Callable[[Program], Program]) -> Subgraph:
     set_back_edges(order, tensors, operations)
     new.arguments = [tensors[t] for t in program.feeds]
     new.results = [tensors[t] for t in program.fetches]
-    new.captures = [(outer, new.arguments[body.arguments.index(inner)]) for outer, inner in body.captures]
+    stayed = body.arguments if kept is None else [body.arguments[position] for position in kept]
+    place = dict(zip(stayed, new.arguments))
+    new.captures = [(outer, place[inner]) for outer, inner in body.captures if inner in place]
     return new

@@ -20,6 +20,7 @@ from workbench.core.passes.precision import SENTENCE, precision
 from workbench.core.passes.rows import rows
 from workbench.core.passes.stable import stable
 from workbench.core.passes.together import together
+from workbench.core.passes.unread import unread
 from workbench.core.passes.whole import whole
 from workbench.settings import settings
 
@@ -34,6 +35,7 @@ PASSES: Passes = (
     ("algebra", algebra, "Operations that change nothing (x + 0, identity) are removed."),
     ("invariant", invariant, "Variables that a loop only reads are read once, before it."),
     ("cse", cse, "Equal computations are done once and shared."),
+    ("unread", unread, "Variables of loops that nobody reads, such as lists for gradients that need none, are left out."),
 )
 
 
