@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench import environment
+from workbench.heap import DASK_TRIMS
 
 AVX512 = "flags\t\t: fpu avx2 avx512f avx512bw avx512cd avx512dq avx512vl\n"
 LOOKS = """
@@ -83,7 +84,7 @@ def test_blas_threads_stop_looking_for_work_soon(asked: str | None, first: str, 
 
 @pytest.mark.once
 @pytest.mark.skipif(not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), "mallopt"), reason="no glibc")
-@pytest.mark.parametrize("said, kept", [({}, True), ({"MALLOC_TRIM_THRESHOLD_": environment.DASK_TRIMS}, True),
+@pytest.mark.parametrize("said, kept", [({}, True), ({"MALLOC_TRIM_THRESHOLD_": DASK_TRIMS}, True),
                                         ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False)], ids=["nothing", "Dask", "the user"])
 def test_what_a_step_frees_serves_the_next_one(said: dict[str, str], kept: bool) -> None:
     variables = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}

@@ -10,6 +10,7 @@ from tests.layers import Module
 LAYERS = (
     ("errors", "errors"),
     ("settings", "settings"),
+    ("how memory is kept", "heap"),
     ("what libraries read", "environment"),
     ("names of tasks and messages", "core.names"),
     ("threads", "core.threads"),
@@ -158,7 +159,8 @@ OWNERS = (
     ("dask distributed tornado", "cluster.*"),
     ("llvmlite onednn", "core.kernels.*"),
     ("threadpoolctl", "core.kernels.threads environment"),
-    ("cupy cupyx cupy_backends cuda ctypes", "core.kernels.* core.device.cuda"),
+    ("cupy cupyx cupy_backends cuda", "core.kernels.* core.device.cuda"),
+    ("ctypes", "core.kernels.* core.device.cuda heap"),
     ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),

@@ -1,19 +1,18 @@
-"""What numeric libraries read once, when they load: set before, and told to OpenBLAS where NumPy was there first. And how C's
-memory is kept.
+"""What numeric libraries read once, when they load: set before, and told to OpenBLAS where NumPy was there first.
 
 Imported before anything that imports NumPy, so it imports nothing that does.
 """
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from pathlib import Path
 from typing import Any, Final
 
+from workbench.heap import keep_memory
 from workbench.settings import settings
 
-__all__ = ["keep_memory", "limit_spinning", "prepare_environment"]
+__all__ = ["limit_spinning", "prepare_environment"]
 
 SPINS: Final = "100000"
 """How often a waiting OpenMP thread looks for work before it sleeps: about a millisecond, longer than what lies between two
@@ -24,14 +23,6 @@ BLAS_SPINS: Final = "18"
 Its default is 26, some 30 ms on one core for each product, taken from everybody else: from oneDNN's threads as well, so that
 steps in which both work took up to five times as long. Below 18 products in a row wake it anew.
 """
-
-MMAP_BYTES: Final = 1 << 25
-TRIM_BYTES: Final = 1 << 26
-"""From how many bytes on memory is asked of the system and given back for each array, and how many free ones may stay at the
-end of the rest: what glibc comes to by itself where an array of 32 MiB was freed once (mallopt(3), dynamic thresholds)."""
-DASK_TRIMS: Final = "65536"
-"""MALLOC_TRIM_THRESHOLD_ as Dask's nannies set it for their workers."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def prepare_environment(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
@@ -69,21 +60,6 @@ def limit_spinning() -> bool:
         return False
     os.environ["GOMP_SPINCOUNT"] = SPINS
     return True
-
-
-def keep_memory() -> bool:
-    """Let glibc keep what a step frees for the next step; returns whether it was told.
-
-    Where a step ends, the lists of its loops are freed. Of more than 128 KiB at the end of its memory glibc gives all back to
-    the system, and each page of it then costs a fault in the next step, all in all up to a third of it. Nothing is changed
-    where the environment says how memory is to be kept.
-    """
-    said = {name: os.environ.get(name) for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_")}
-    if said.pop("MALLOC_TRIM_THRESHOLD_") not in (None, DASK_TRIMS) or any(said.values()) or (
-            "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")) or not sys.platform.startswith("linux"):
-        return False
-    tell = getattr(ctypes.CDLL(None), "mallopt", None)      # other C libraries have none, or one that does nothing
-    return tell is not None and bool(tell(_M_MMAP_THRESHOLD, MMAP_BYTES) and tell(_M_TRIM_THRESHOLD, TRIM_BYTES))
 
 
 def _read_again() -> None:
