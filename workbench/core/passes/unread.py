@@ -50,14 +50,14 @@ def _positions(op: Operation, read: Set[Tensor]) -> list[int]:
     body, cond, count = op.attrs["body_graph"], op.attrs["cond_graph"], len(op.outputs)
     inside = [_reached(body, [result]) for result in body.results]
     asked = [position for position, tensor in enumerate(op.outputs) if tensor in read or _acts(inside[position][1])]
-    found = {*asked, *(first := _reached(cond, cond.results)[0])}
+    found = {*asked, *_reached(cond, cond.results)[0]}
     waiting = [*found]
     while waiting:
         position = waiting.pop()
         more = inside[position][0] - found if position < count else set()
         found |= more
         waiting += more
-    return sorted(found | first)
+    return sorted(found)
 
 
 def _reached(body: Subgraph, tensors: Iterable[Tensor]) -> tuple[set[int], set[Operation]]:
