@@ -364,6 +364,8 @@ def _encoded(item: Any) -> bytes:
 
 def _text_array(value: Any) -> np.ndarray[Any, Any]:
     raw = np.array(value, dtype=object)
+    if set(map(type, raw.ravel().tolist())) <= {bytes}:      # looked at without a call for each
+        return raw
     encode = np.frompyfunc(_encoded, 1, 1)
     return np.asarray(encode(raw), dtype=object)
 

@@ -352,11 +352,11 @@ _HASHES: dict[str, Callable[[Any, Any], Any]] = {"murmur": lambda s, key: murmur
 def hash_buckets(input: Any, *, num_buckets: int, kind: str, key: Any = ()) -> Any:
     """Each string's hash modulo num_buckets."""
     flat = np.asarray(input, object).ravel().tolist()
-    lengths = np.array([len(item) for item in flat], np.int64)
+    lengths = np.fromiter(map(len, flat), np.int64, len(flat))
     out = np.empty(len(flat), np.uint64)
     for length in set(lengths.tolist()):
         places = np.flatnonzero(lengths == length)
-        strings = [flat[i] for i in places]
+        strings = [flat[i] for i in places.tolist()]
         few = len(strings) < 16 or not length      # Python's numbers are faster then
         out[places] = [_HASHES[kind](item, key) for item in strings] if few else _HASHES[kind](Alike(strings), key)
     return (out % np.uint64(num_buckets)).astype(np.int64).reshape(np.shape(input))
