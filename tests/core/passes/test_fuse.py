@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.core.passes.test_passes import kinds, program
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 from workbench.core.kernels import llvm
@@ -78,3 +79,17 @@ def test_clusters_that_would_wait_for_each_other_stay_apart():
     found = wb.Session(graph=graph).run([joined, last], {x: values})
     tanh, doubled = np.tanh(values), np.exp(values) * np.float32(2)
     np.testing.assert_allclose(found, [tanh + np.cumsum(doubled), doubled + np.cumsum(tanh)], rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.usefixtures("graph")
+def test_sums_of_images_that_no_library_makes_are_fused_with_what_they_add():
+    """Others are left to libraries, which add in layouts of their own."""
+    x = wb.placeholder("float32", [2, 8, 8, 4])
+    w = wb.placeholder("float32", [3, 3, 4, 4])
+    y = wb.nn.leaky_relu(wb.nn.conv2d(x, w, 1, "SAME"))
+    dy = wb.placeholder("float32", y.shape)
+    [slope] = wb.gradients(y, w, dy)
+    found = kinds(fuse(program(y, slope, feeds=[x, w, dy])))
+    assert "select" not in found and "add_n" not in found, found
+    sums = wb.gradients([wb.nn.conv2d(x, w, 1, "SAME"), wb.nn.conv2d(x, w * 2.0, 1, "SAME")], x, [dy, dy])
+    assert kinds(fuse(program(*sums, feeds=[x, w, dy])))["add_n"] == 1

@@ -19,6 +19,7 @@ __all__ = ["fuse", "price", "reasons", "saving"]
 
 _MOST_MEMBERS, _MOST_CALLS = 32, 6      # longer bodies run out of registers, and compile more slowly than they grow
 _IMAGES = 4                  # axes of what libraries sum in layouts of their own
+_NO_LIBRARYS = (REPEAT, "select")      # what no library computes, in any layout
 _MOST_OPERANDS = 24          # a kernel with more arrays runs out of registers and of runtime alias checks
 _DISPATCH = 0.7e-6           # seconds a call from generated code costs
 _BANDWIDTH = 8e9             # bytes per second of a temporary written and read again
@@ -174,7 +175,7 @@ def fusible(op: Operation) -> bool:
 
 def _plain(op: Operation) -> bool:
     """Are the values that it adds up no images, or such as no library would have in a layout of its own?"""
-    return (op.outputs[0].shape.rank or 0) < _IMAGES or any([t.op.kind == REPEAT for t in op.inputs])
+    return (op.outputs[0].shape.rank or 0) < _IMAGES or any([t.op.kind in _NO_LIBRARYS for t in op.inputs])
 
 
 def _obstacle(op: Operation) -> str:
