@@ -173,12 +173,12 @@ def _joined(parts: Sequence[Tensor], state: Rewrite, like: Operation) -> Tensor:
     return state.create("concat", [state.tensors[t] for t in parts], {"axis": 0}, f"{like.name}/joined", like).outputs[0]
 
 
-def reshaped(tensor: Tensor, shape: Sequence[int], state: Rewrite, like: Operation) -> Tensor:
+def reshaped(tensor: Tensor, shape: Sequence[int], state: Rewrite, like: Operation, name: str = "") -> Tensor:
     """`tensor`, of the new graph, under another shape."""
     wanted = np.array(shape, np.int32)
     wanted.flags.writeable = False
     constant = state.create("constant", (), {"value": wanted, "dtype": int32}, f"{like.name}/shape", like).outputs[0]
-    return state.create("reshape", [tensor, constant], {}, f"{like.name}/reshaped", like).outputs[0]
+    return state.create("reshape", [tensor, constant], {}, name or f"{like.name}/reshaped", like).outputs[0]
 
 
 def _restacked(op: Operation, state: Rewrite) -> list[Tensor] | None:
