@@ -14,14 +14,20 @@ pytestmark = pytest.mark.usefixtures("graph")
 IMAGES, FILTERS = (3, 9, 5, 2), (4, 5, 2, 6)
 
 
-def built(**options):
+def built(images=IMAGES, filters=FILTERS, **options):
     """(fetches, feeds) of a convolution, what it gives by both sides, and by them again."""
     rng = np.random.default_rng(0)
-    x, w = wb.placeholder("float32", IMAGES), wb.placeholder("float32", FILTERS)
+    x, w = wb.placeholder("float32", images), wb.placeholder("float32", filters)
     y = wb.nn.conv2d(x, w, **{"strides": 1, "padding": "VALID", **options})
     slopes = wb.gradients(wb.reduce_sum(wb.sin(y)), [x, w])
     again = wb.gradients(sum(wb.reduce_sum(wb.square(slope)) for slope in slopes), [x, w])
-    return [y, *slopes, *again], {x: rng.standard_normal(IMAGES).astype("f"), w: rng.standard_normal(FILTERS).astype("f")}
+    return [y, *slopes, *again], {x: rng.standard_normal(images).astype("f"), w: rng.standard_normal(filters).astype("f")}
+
+
+def agree(fetches, feeds):
+    with Session() as on, Session(disabled_passes=["broad"]) as off:
+        for one, other in zip(on.run(fetches, feeds), off.run(fetches, feeds)):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("options", [
@@ -37,9 +43,29 @@ def test_values_and_gradients_are_those_of_whole_rows(options):
     assert len(convolutions) == sum(op.type.startswith("conv2d") for op in before.graph.operations) >= 6
     assert all(1 in (*op.inputs[0].shape.static[1:3], *op.outputs[0].shape.static[1:3]) for op in convolutions)
     assert broad(after) is after
-    with Session() as on, Session(disabled_passes=["broad"]) as off:
-        for one, other in zip(on.run(fetches, feeds), off.run(fetches, feeds)):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    agree(fetches, feeds)
+
+
+@pytest.mark.parametrize("images, filters, options", [
+    ((3, 4, 5, 2), (4, 5, 2, 6), {}), ((3, 4, 1, 2), (4, 1, 2, 6), {"strides": 2}), ((3, 1, 5, 2), (1, 5, 2, 6), {}),
+    ((3, 4, 5, 2), (4, 5, 2, 6), {"padding": ((0, 0), (0, 0))}), ((3, 1, 1, 4), (1, 1, 4, 6), {"padding": "SAME"})])
+def test_filters_as_large_as_the_images_are_products(images, filters, options):
+    fetches, feeds = built(images, filters, **options)
+    after = broad(program(*fetches, feeds=list(feeds)))
+    verify(after, "broad")
+    assert {t.op.name for t in after.fetches} == {t.op.name for t in fetches}
+    assert not [op for op in after.graph.operations if op.type.startswith("conv2d")]
+    agree(fetches, feeds)
+
+
+@pytest.mark.parametrize("images, filters, options", [
+    ((3, 4, 5, 2), (4, 5, 2, 6), {"padding": ((1, 0), (0, 0))}), ((3, 4, 1, 2), (1, 1, 2, 6), {"padding": "SAME"}),
+    ((3, 1, 1, 2), (3, 3, 2, 6), {"padding": "SAME"})], ids=["padded", "one column", "one pixel, a larger filter"])
+def test_no_product_where_there_are_other_rows(images, filters, options):
+    fetches, feeds = built(images, filters, **options)
+    after = broad(program(*fetches, feeds=list(feeds)))
+    assert not [op for op in after.graph.operations if op.type == "matmul"]
+    agree(fetches, feeds)
 
 
 @pytest.mark.parametrize("options", [

@@ -1,6 +1,8 @@
-"""Filters as wide as what they read, such as those over words, read width and channels as channels alone."""
+"""Filters as wide as what they read, such as those over words, read width and channels as channels alone; filters as large as
+what they read are products."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,26 +17,40 @@ Sizes = tuple[int, ...]
 
 
 def broad(program: Program) -> Program:
-    """A convolution of [n, h, w, c] with [i, w, c, o], and its gradients, become those of [n, h, 1, w·c] with [i, 1, w·c, o].
+    """A convolution of [n, h, w, c] with [i, w, c, o], and its gradients, become those of [n, h, 1, w·c] with [i, 1, w·c, o],
+    and one with [h, w, c, o] the product of [n, h·w·c] and [h·w·c, o].
 
     The memory is the same, in C order. Libraries have fast kernels for many channels, and slow ones for wide filters of few
-    (Kim, Convolutional neural networks for sentence classification, 2014, has one channel and the width of a word's vector).
+    (Kim, Convolutional neural networks for sentence classification, 2014, has one channel and the width of a word's vector), or
+    for images of which each gives one value (layers that are dense and written as convolutions, as slim's nets do).
     """
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         found = _KINDS.get(op.kind)
         if found is None or not all([t.shape.known for t in (*inputs, *op.outputs)]):
             return None
         images, filters = found[0](op)
-        return found[1](op, inputs, images, filters, state) if _suits(op.attrs, images, filters) else None
+        if not _suits(op.attrs, images, filters):
+            return None
+        if images[1] == filters[0]:
+            return _product(op, inputs, images, filters, state)
+        return None if images[2] == 1 else found[1](op, inputs, images, filters, state)
 
     return rewrite(program, visit) if any([op.kind in _KINDS for op in program.graph.operations]) else program
 
 
 def _suits(attrs: Any, images: Sizes, filters: Sizes) -> bool:
-    """Does each row of windows hold one window, which is the whole row?"""
-    padding = attrs["padding"]
-    inside = padding == "VALID" if isinstance(padding, str) else not any(padding[1])
-    return inside and attrs["data_format"] == "NHWC" and attrs["dilations"][1] == 1 and images[2] == filters[1] > 1
+    """Does each row of windows hold one window, which is the whole row, and are there no other rows if it is all rows?"""
+    whole = images[1] == filters[0]
+    rows, columns = _zeros(attrs["padding"], filters)
+    one = images[2] == filters[1] and not columns and not (whole and rows)
+    return one and attrs["data_format"] == "NHWC" and attrs["dilations"][1] == 1 and not (whole and attrs["dilations"][0] != 1)
+
+
+def _zeros(padding: Any, filters: Sizes) -> tuple[bool, bool]:
+    """Are there zeros around the rows, and around the columns?"""
+    if isinstance(padding, str):
+        return (False, False) if padding == "VALID" else (filters[0] > 1, filters[1] > 1)
+    return any(padding[0]), any(padding[1])
 
 
 def _folded(sizes: Sizes) -> Sizes:
@@ -64,6 +80,20 @@ def _by_images(op: Operation, inputs: list[Tensor], images: Sizes, filters: Size
 def _by_filters(op: Operation, inputs: list[Tensor], images: Sizes, filters: Sizes, state: Rewrite) -> list[Tensor]:
     sides = [reshaped(inputs[0], _folded(images), state, op), inputs[1]]
     return _unfolded(op, sides, _attrs(op, filter_shape=_folded_filter(filters)), state)
+
+
+def _product(op: Operation, inputs: list[Tensor], images: Sizes, filters: Sizes, state: Rewrite) -> list[Tensor]:
+    """The convolution, or its gradient, as one product."""
+    count, each, outputs = images[0], math.prod(images[1:]), filters[3]
+    rows, weights, made = (count, each), (each, outputs), (count, outputs)
+    shapes, turned = {"conv2d": ((rows, weights), (False, False)), "conv2d_backprop_input": ((weights, made), (False, True)),
+                      "conv2d_backprop_filter": ((rows, made), (True, False))}[op.kind]
+    sides = [reshaped(tensor, shape, state, op) for tensor, shape in zip(inputs, shapes)]
+    if op.kind == "conv2d_backprop_input":
+        sides.reverse()
+    attrs = {"transpose_a": turned[0], "transpose_b": turned[1]}
+    found = state.create("matmul", sides, attrs, f"{op.name}/product", op).outputs[0]
+    return [reshaped(found, op.outputs[0].shape.static, state, op, op.name)]
 
 
 def _unfolded(op: Operation, sides: Sequence[Tensor], attrs: dict[str, Any], state: Rewrite) -> list[Tensor]:

@@ -46,7 +46,7 @@ DEVICE_PASSES: Passes = (
     ("hoist", hoist, "What all steps of a recurrence multiply by a weight is one product, before or behind the steps."),
     ("join", join, "Sums of products over rows become one product over all rows."),
     ("pads", pads, "Convolutions pad by themselves instead of reading a padded copy."),
-    ("broad", broad, "Filters as wide as what they read take width and channels for channels, in the same memory."),
+    ("broad", broad, "Filters as wide as what they read take width and channels for channels; as large ones are products."),
     ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
     ("whole", whole, "What is reduced over all axes is reduced row by row, where it is computed, and then over rows."),
     ("fuse", fuse, "Elementwise chains become one kernel that passes over memory once."),
