@@ -99,6 +99,16 @@ def test_what_a_task_does_in_the_timeline_is_what_it_does_in_its_account():
             assert sum(own) == pytest.approx(1e3 * seconds, abs=1e-6), (who, kind)
 
 
+def test_what_sends_in_the_middle_of_its_work_is_drawn_as_transfer_meanwhile():
+    device = f"{SLOW}/device:CPU:0"
+    spans = [Span(kind, kind, SLOW, device, 7, start, end, 3, executable="session_0_0")
+             for kind, start, end in (("segment", 0.0, 1.0), ("send", 0.2, 0.5))]
+    view = shown(hub_of(journal_of(spans)))
+    drawn = [(view.kinds[int(kind)], view.begin[i], view.until[i]) for i, kind in enumerate(view.kind)]
+    assert drawn == [("work", 0, pytest.approx(200)), ("work", pytest.approx(500), 1000),
+                     ("transfer", pytest.approx(200), pytest.approx(500))]
+
+
 def test_the_slow_worker_is_the_critical_path():
     view = shown(hub_of(journal_of(run(Plant(workers=3, servers=1, steps=10, work={SLOW: 3.0})))))
     length = [u - b for b, u in zip(view.path_begin, view.path_until, strict=True)]
