@@ -21,7 +21,8 @@ W0, W1, W2, PS = "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2
 
 
 def span(kind: str, task: str, start: float, end: float, step: int = 0, **more) -> Span:
-    return Span(kind, more.pop("name", kind), task, "", more.pop("thread", 0), start, end, step, **{"executable": "s_0", **more})
+    name, thread = more.pop("name", kind), more.pop("thread", 0)
+    return Span(kind, name, task, "", thread, start, end, step, **{"executable": "s_0", **more})
 
 
 def message(source: str, target: str, tensor: str = "x") -> str:
