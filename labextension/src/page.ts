@@ -219,7 +219,8 @@ export class Page {
     const text = lines.flat().join('\n');
     put(this._trouble, { hidden: !text });
     const bad = status?.state === 'failed' || !!status?.lost.length || !!silence;
-    put(this._trouble, { className: bad ? 'wb-Trouble wb-mod-bad' : 'wb-Trouble' });
+    const passing = silence && lines.length === 1; // it lies on what is below, which must not move when it comes and goes
+    put(this._trouble, { className: `wb-Trouble${bad ? ' wb-mod-bad' : ''}${passing ? ' wb-mod-passing' : ''}` });
     if (text !== this._troubleText) {
       this._troubleText = text;
       this._trouble.replaceChildren(

@@ -65,6 +65,22 @@ describe('a story', () => {
     expect(pieces[0]).toMatch(/^\d+ of 60 steps · $/);
   });
 
+  it('lays what passes on top, and gives room to what stays', () => {
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const first = snapshotOf(SCENARIOS[0]);
+    const trouble = (silence: number, state: Status['state']) => {
+      page.show({ ...first, status: { ...first.status!, state } as Status }, { name: '', trouble: '', silence });
+      const { hidden, classList } = node.querySelector<HTMLElement>('.wb-Trouble')!;
+      return [hidden, classList.contains('wb-mod-passing')];
+    };
+    expect([trouble(0, 'running')[0], trouble(4, 'running'), trouble(4, 'failed')]).toEqual([
+      true,
+      [false, true],
+      [false, false]
+    ]);
+  });
+
   it('draws again what changed, and nothing else', () => {
     vi.useFakeTimers();
     const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
