@@ -42,6 +42,7 @@ const WORDS: Record<State, string> = {
   failed: 'Failed'
 };
 const CALM = 250; // milliseconds between two drawings of what moves
+const AWAITED = 1000; // milliseconds for which a view that asked is drawn as soon as its picture comes
 /** States in which something goes on that Stop can end. */
 const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
 
@@ -109,7 +110,10 @@ export class Page {
     return true;
   }
 
-  /** What a view shows is drawn again when it changed, not with every word; what moves is drawn a few times a second. */
+  /**
+   * What a view shows is drawn again when it changed, not with every word; what moves is drawn a few times a second, what
+   * somebody asked for at once.
+   */
   private _showViews(snapshot: Snapshot): void {
     const { status, faults, stragglers } = snapshot;
     const lost = status!.lost.map(one => one.task);
@@ -119,8 +123,11 @@ export class Page {
     const pictures = VIEWS.map(kind => snapshot[kind.topic === 'work' ? 'stragglers' : kind.topic]);
     const moved = this._views.filter((_, i) => this._inSight(VIEWS[i]) && (turned || pictures[i] !== this._pictures[i]));
     const came = pictures.some((one, i) => one && !this._pictures[i]);
-    const wait = this._drawn + CALM - performance.now();
-    if (moved.length && !turned && !came && wait > 0) {
+    const now = performance.now();
+    const awaited = ({ topic }: ViewKind) => now - (this._awaited.get(topic) ?? -Infinity) < AWAITED;
+    const asked = VIEWS.some((kind, i) => pictures[i] !== this._pictures[i] && awaited(kind));
+    const wait = this._drawn + CALM - now;
+    if (moved.length && !turned && !came && !asked && wait > 0) {
       this._later ||= setTimeout(() => {
         this._later = undefined; // it may go off a part of a millisecond early: then another one waits for the rest
         this._again();
@@ -305,7 +312,15 @@ export class Page {
   private _pieces = new Kept(() => document.createElement('span')); // one a fact
   private _pause = button('Pause', 'Pause training', () => this._asks(this._pauses));
   private _stop = button('Stop', 'Stop training: the next step raises CancelledError', () => void this._host.command('stop'));
-  private _views: Shown[] = VIEWS.map(kind => kind.make(this._host));
+  private _awaited = new Map<Topic, number>(); // topic -> when a view asked for another picture of it
+  private _context: Context = {
+    ...this._host,
+    ask: (topic, parameters) => {
+      this._awaited.set(topic, performance.now());
+      this._host.ask(topic, parameters);
+    }
+  };
+  private _views: Shown[] = VIEWS.map(kind => kind.make(this._context));
   private _stage = new Tabs(
     VIEWS.map(({ id, title }, i) => ({ id, title, node: this._views[i].node })).filter((_, i) => VIEWS[i].wide),
     'What runs',

@@ -8,6 +8,7 @@ import { Canvas } from '../src/kit/canvas';
 import { Chart } from '../src/kit/chart';
 import type { Page } from '../src/page';
 import { shortTask } from '../src/kit/text';
+import { GraphSection } from '../src/views/graph';
 import type { Snapshot } from '../src/store';
 import planted from './fixtures/planted.json';
 
@@ -102,6 +103,27 @@ describe('a story', () => {
     expect(drawn({ ...later, series: longer })).toEqual([loss, 'rate by step']);
     const other = { ...longer, series: [longer.series[0], { ...longer.series[1] }] };
     expect(drawn({ ...later, series: other })).toEqual(['rate by step']);
+  });
+
+  it('draws what somebody asked for at once', async () => {
+    vi.useFakeTimers();
+    const boxes = (items: unknown[]) => items.map((_, i) => ({ x: 0, y: 30 * i, width: 60, height: 26 }));
+    const size = { x: 0, y: 0, width: 60, height: 600 };
+    const layout = async (items: unknown[]) => ({ boxes: boxes(items), lines: [], size });
+    page = tell(node, SCENARIOS[0], () => ({ layout, cancel: () => undefined, dispose: () => undefined }));
+    await vi.advanceTimersByTimeAsync(1000);
+    const first = snapshotOf(SCENARIOS[0]);
+    const show = vi.spyOn(GraphSection.prototype, 'show');
+    const drawn = () => {
+      show.mockClear();
+      page.show({ ...first, graph: { ...first.graph! } }, { name: '', trouble: '', silence: 0 });
+      return show.mock.calls.length;
+    };
+    expect([drawn(), drawn()]).toEqual([1, 0]);
+    node.querySelector<HTMLElement>('[role=treeitem][aria-expanded]')!.click();
+    expect(drawn()).toBe(1);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect([drawn(), drawn()]).toEqual([1, 0]);
   });
 
   it('draws what came last, though the timer goes off a moment early', () => {
