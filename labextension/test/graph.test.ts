@@ -35,16 +35,16 @@ beforeEach(() => {
 afterEach(() => vi.unstubAllGlobals());
 
 describe('the graph', () => {
-  it('asks once for a scope and what is known of it when it is opened', async () => {
+  it('asks once for a scope that is opened or closed and for what is known of it', async () => {
     const ask = vi.fn();
     const section = new GraphSection(around(ask));
     const { graph } = snapshotOf(SCENARIOS[0]);
-    const closed = graph!.nodes.find(node => node.kind === 'scope' && !node.open)!;
+    const { id, open } = graph!.nodes.find(node => node.kind === 'scope')!;
     section.show(snapshotOf(SCENARIOS[0]), new Set());
-    await vi.waitFor(() => expect(section.node.querySelector(`[data-id="${closed.id}"]`)).not.toBeNull());
-    section.node.querySelector<HTMLElement>(`[data-id="${closed.id}"]`)!.click();
-    expect(ask.mock.calls.map(([topic, { chosen }]) => [topic, chosen])).toEqual([['graph', closed.id]]);
-    expect(ask.mock.calls[0][1].opened).toContain(closed.id);
+    await vi.waitFor(() => expect(section.node.querySelector(`[data-id="${id}"]`)).not.toBeNull());
+    section.node.querySelector<HTMLElement>(`[data-id="${id}"]`)!.click();
+    expect(ask.mock.calls.map(([topic, { chosen }]) => [topic, chosen])).toEqual([['graph', id]]);
+    expect(ask.mock.calls[0][1][open ? 'closed' : 'opened']).toContain(id);
     section.dispose();
   });
 });
