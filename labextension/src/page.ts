@@ -1,6 +1,6 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
-import { ended, format, losses, sentence, span, steps } from './kit/text';
+import { diverged, ended, format, losses, sentence, span, steps } from './kit/text';
 import { alike, arrange, Kept, mark, put, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
@@ -45,6 +45,9 @@ const CALM = 250; // milliseconds between two drawings of what moves
 const AWAITED = 1000; // milliseconds for which a view that asked is drawn as soon as its picture comes
 /** States in which something goes on that Stop can end. */
 const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
+
+/** Which view the verdict belongs to. */
+const WORK = VIEWS.findIndex(kind => kind.topic === 'work');
 
 export class Page {
   /** Stands instead of the views while there is nothing to show. */
@@ -106,7 +109,7 @@ export class Page {
     }
     this._showStatus(status);
     this._showViews({ ...snapshot!, status });
-    this._showVerdict(snapshot!.stragglers);
+    this._showVerdict((this._pictures[WORK] as StragglerView | null) ?? null); // with the bars, that say the same
     return true;
   }
 
@@ -219,13 +222,15 @@ export class Page {
     if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
       lines.push([sentence(ended(WORDS[status.state], status)), sentence(status.fix)]);
     }
+    const broken = status?.state === 'failed' ? [] : diverged(this._snapshot?.series?.series ?? []); // else the failure says it
+    lines.push(...broken);
     for (const [topic, why] of Object.entries(this._snapshot?.faults ?? {}).filter(([, why]) => why)) {
       lines.push([`The view "${topic}" cannot be shown.`, why]);
     }
     lines.push(...losses(status?.lost ?? [], lines.flat().join())); // but for those that the step tells of that they ended
     const text = lines.flat().join('\n');
     put(this._trouble, { hidden: !text });
-    const bad = status?.state === 'failed' || !!status?.lost.length || !!silence;
+    const bad = status?.state === 'failed' || !!status?.lost.length || !!silence || broken.length > 0;
     const passing = silence && lines.length === 1; // it lies on what is below, which must not move when it comes and goes
     put(this._trouble, { className: `wb-Trouble${bad ? ' wb-mod-bad' : ''}${passing ? ' wb-mod-passing' : ''}` });
     if (text !== this._troubleText) {

@@ -82,6 +82,21 @@ describe('a story', () => {
     ]);
   });
 
+  it('says of a loss that is no number any more since when, and nothing of one that is one again', () => {
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const first = snapshotOf(SCENARIOS[0]);
+    const said = (values: (number | null)[], state: Status['state'] = 'running') => {
+      const series = { names: ['loss'], series: [{ ...first.series!.series[0], steps: [3, 4, 5, 6], values }] };
+      const status = { ...first.status!, state } as Status;
+      page.show({ ...first, status, series: series as Snapshot['series'] }, { name: '', trouble: '', silence: 0 });
+      return node.querySelector<HTMLElement>('.wb-Trouble')!.textContent!.split('.')[0];
+    };
+    expect(said([1, NaN, null, NaN])).toBe('loss is no finite number since step 4');
+    expect(said([1, NaN, NaN, 2])).toBe('');
+    expect(said([1, NaN, NaN, NaN], 'failed')).not.toContain('finite');
+  });
+
   it('draws again what changed, and nothing else', () => {
     vi.useFakeTimers();
     const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
@@ -120,6 +135,10 @@ describe('a story', () => {
       return show.mock.calls.length;
     };
     expect([drawn(), drawn()]).toEqual([1, 0]);
+    const verdict = () => node.querySelector('.wb-Verdict b')!.textContent;
+    const stragglers = { ...first.stragglers!, verdict: { ...first.stragglers!.verdict, text: 'Other.' } };
+    page.show({ ...first, stragglers }, { name: '', trouble: '', silence: 0 });
+    expect(verdict()).toBe(first.stragglers!.verdict.text); // as long as the bars say the same
     node.querySelector<HTMLElement>('[role=treeitem][aria-expanded]')!.click();
     expect(drawn()).toBe(1);
     await vi.advanceTimersByTimeAsync(2000);
