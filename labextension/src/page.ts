@@ -1,6 +1,6 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
-import { ended, format, losses, sentence, span, steps } from './kit/text';
+import { diverged, ended, format, losses, sentence, span, steps } from './kit/text';
 import { alike, arrange, Kept, mark, put, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
@@ -42,8 +42,12 @@ const WORDS: Record<State, string> = {
   failed: 'Failed'
 };
 const CALM = 250; // milliseconds between two drawings of what moves
+const AWAITED = 1000; // milliseconds for which a view that asked is drawn as soon as its picture comes
 /** States in which something goes on that Stop can end. */
 const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
+
+/** Which view the verdict belongs to. */
+const WORK = VIEWS.findIndex(kind => kind.topic === 'work');
 
 export class Page {
   /** Stands instead of the views while there is nothing to show. */
@@ -105,11 +109,14 @@ export class Page {
     }
     this._showStatus(status);
     this._showViews({ ...snapshot!, status });
-    this._showVerdict(snapshot!.stragglers);
+    this._showVerdict((this._pictures[WORK] as StragglerView | null) ?? null); // with the bars, that say the same
     return true;
   }
 
-  /** What a view shows is drawn again when it changed, not with every word; what moves is drawn a few times a second. */
+  /**
+   * What a view shows is drawn again when it changed, not with every word; what moves is drawn a few times a second, what
+   * somebody asked for at once.
+   */
   private _showViews(snapshot: Snapshot): void {
     const { status, faults, stragglers } = snapshot;
     const lost = status!.lost.map(one => one.task);
@@ -119,8 +126,11 @@ export class Page {
     const pictures = VIEWS.map(kind => snapshot[kind.topic === 'work' ? 'stragglers' : kind.topic]);
     const moved = this._views.filter((_, i) => this._inSight(VIEWS[i]) && (turned || pictures[i] !== this._pictures[i]));
     const came = pictures.some((one, i) => one && !this._pictures[i]);
-    const wait = this._drawn + CALM - performance.now();
-    if (moved.length && !turned && !came && wait > 0) {
+    const now = performance.now();
+    const awaited = ({ topic }: ViewKind) => now - (this._awaited.get(topic) ?? -Infinity) < AWAITED;
+    const asked = VIEWS.some((kind, i) => pictures[i] !== this._pictures[i] && awaited(kind));
+    const wait = this._drawn + CALM - now;
+    if (moved.length && !turned && !came && !asked && wait > 0) {
       this._later ||= setTimeout(() => {
         this._later = undefined; // it may go off a part of a millisecond early: then another one waits for the rest
         this._again();
@@ -212,14 +222,17 @@ export class Page {
     if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
       lines.push([sentence(ended(WORDS[status.state], status)), sentence(status.fix)]);
     }
+    const broken = status?.state === 'failed' ? [] : diverged(this._snapshot?.series?.series ?? []); // else the failure says it
+    lines.push(...broken);
     for (const [topic, why] of Object.entries(this._snapshot?.faults ?? {}).filter(([, why]) => why)) {
       lines.push([`The view "${topic}" cannot be shown.`, why]);
     }
     lines.push(...losses(status?.lost ?? [], lines.flat().join())); // but for those that the step tells of that they ended
     const text = lines.flat().join('\n');
     put(this._trouble, { hidden: !text });
-    const bad = status?.state === 'failed' || !!status?.lost.length || !!silence;
-    put(this._trouble, { className: bad ? 'wb-Trouble wb-mod-bad' : 'wb-Trouble' });
+    const bad = status?.state === 'failed' || !!status?.lost.length || !!silence || broken.length > 0;
+    const passing = silence && lines.length === 1; // it lies on what is below, which must not move when it comes and goes
+    put(this._trouble, { className: `wb-Trouble${bad ? ' wb-mod-bad' : ''}${passing ? ' wb-mod-passing' : ''}` });
     if (text !== this._troubleText) {
       this._troubleText = text;
       this._trouble.replaceChildren(
@@ -304,7 +317,15 @@ export class Page {
   private _pieces = new Kept(() => document.createElement('span')); // one a fact
   private _pause = button('Pause', 'Pause training', () => this._asks(this._pauses));
   private _stop = button('Stop', 'Stop training: the next step raises CancelledError', () => void this._host.command('stop'));
-  private _views: Shown[] = VIEWS.map(kind => kind.make(this._host));
+  private _awaited = new Map<Topic, number>(); // topic -> when a view asked for another picture of it
+  private _context: Context = {
+    ...this._host,
+    ask: (topic, parameters) => {
+      this._awaited.set(topic, performance.now());
+      this._host.ask(topic, parameters);
+    }
+  };
+  private _views: Shown[] = VIEWS.map(kind => kind.make(this._context));
   private _stage = new Tabs(
     VIEWS.map(({ id, title }, i) => ({ id, title, node: this._views[i].node })).filter((_, i) => VIEWS[i].wide),
     'What runs',

@@ -8,6 +8,7 @@ import { Canvas } from '../src/kit/canvas';
 import { Chart } from '../src/kit/chart';
 import type { Page } from '../src/page';
 import { shortTask } from '../src/kit/text';
+import { GraphSection } from '../src/views/graph';
 import type { Snapshot } from '../src/store';
 import planted from './fixtures/planted.json';
 
@@ -65,6 +66,37 @@ describe('a story', () => {
     expect(pieces[0]).toMatch(/^\d+ of 60 steps · $/);
   });
 
+  it('lays what passes on top, and gives room to what stays', () => {
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const first = snapshotOf(SCENARIOS[0]);
+    const trouble = (silence: number, state: Status['state']) => {
+      page.show({ ...first, status: { ...first.status!, state } as Status }, { name: '', trouble: '', silence });
+      const { hidden, classList } = node.querySelector<HTMLElement>('.wb-Trouble')!;
+      return [hidden, classList.contains('wb-mod-passing')];
+    };
+    expect([trouble(0, 'running')[0], trouble(4, 'running'), trouble(4, 'failed')]).toEqual([
+      true,
+      [false, true],
+      [false, false]
+    ]);
+  });
+
+  it('says of a loss that is no number any more since when, and nothing of one that is one again', () => {
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const first = snapshotOf(SCENARIOS[0]);
+    const said = (values: (number | null)[], state: Status['state'] = 'running') => {
+      const series = { names: ['loss'], series: [{ ...first.series!.series[0], steps: [3, 4, 5, 6], values }] };
+      const status = { ...first.status!, state } as Status;
+      page.show({ ...first, status, series: series as Snapshot['series'] }, { name: '', trouble: '', silence: 0 });
+      return node.querySelector<HTMLElement>('.wb-Trouble')!.textContent!.split('.')[0];
+    };
+    expect(said([1, NaN, null, NaN])).toBe('loss is no finite number since step 4');
+    expect(said([1, NaN, NaN, 2])).toBe('');
+    expect(said([1, NaN, NaN, NaN], 'failed')).not.toContain('finite');
+  });
+
   it('draws again what changed, and nothing else', () => {
     vi.useFakeTimers();
     const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
@@ -86,6 +118,31 @@ describe('a story', () => {
     expect(drawn({ ...later, series: longer })).toEqual([loss, 'rate by step']);
     const other = { ...longer, series: [longer.series[0], { ...longer.series[1] }] };
     expect(drawn({ ...later, series: other })).toEqual(['rate by step']);
+  });
+
+  it('draws what somebody asked for at once', async () => {
+    vi.useFakeTimers();
+    const boxes = (items: unknown[]) => items.map((_, i) => ({ x: 0, y: 30 * i, width: 60, height: 26 }));
+    const size = { x: 0, y: 0, width: 60, height: 600 };
+    const layout = async (items: unknown[]) => ({ boxes: boxes(items), lines: [], size });
+    page = tell(node, SCENARIOS[0], () => ({ layout, cancel: () => undefined, dispose: () => undefined }));
+    await vi.advanceTimersByTimeAsync(1000);
+    const first = snapshotOf(SCENARIOS[0]);
+    const show = vi.spyOn(GraphSection.prototype, 'show');
+    const drawn = () => {
+      show.mockClear();
+      page.show({ ...first, graph: { ...first.graph! } }, { name: '', trouble: '', silence: 0 });
+      return show.mock.calls.length;
+    };
+    expect([drawn(), drawn()]).toEqual([1, 0]);
+    const verdict = () => node.querySelector('.wb-Verdict b')!.textContent;
+    const stragglers = { ...first.stragglers!, verdict: { ...first.stragglers!.verdict, text: 'Other.' } };
+    page.show({ ...first, stragglers }, { name: '', trouble: '', silence: 0 });
+    expect(verdict()).toBe(first.stragglers!.verdict.text); // as long as the bars say the same
+    node.querySelector<HTMLElement>('[role=treeitem][aria-expanded]')!.click();
+    expect(drawn()).toBe(1);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect([drawn(), drawn()]).toEqual([1, 0]);
   });
 
   it('draws what came last, though the timer goes off a moment early', () => {

@@ -20,7 +20,8 @@ PATIENCE = 60_000        # milliseconds
 RESTARTED_MEANWHILE = "Could not restore the debugger state: Canceled future"
 """What JupyterLab's debugger says when the kernel that it asks is restarted before it has answered, as a busy one is."""
 KERNEL_GONE = "Error: widget model not found"
-"""What ipywidgets says of an output that it draws when the kernel that had its widget is gone."""
+"""What ipywidgets says of an output that it draws when its widget is gone: with its kernel, or closed after the notebook was
+saved, which JupyterLab does by itself every two minutes."""
 SETTINGS = {"fetchNews": "false", "checkForUpdates": False}
 ROOT = Path(__file__).resolve().parents[2]
 

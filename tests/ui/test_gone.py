@@ -41,3 +41,21 @@ def test_views_of_a_kernel_that_is_gone_are_the_pictures_that_were_saved(lab: La
     assert lab.page.locator("text=Error displaying widget").count() == 1
     lab.picture("kernel-gone")
     assert lab.errors == []
+
+
+def test_a_view_that_was_closed_after_its_notebook_was_saved_is_its_picture_when_the_page_is_reloaded(
+        lab: Lab, notebook: Callable[..., str]) -> None:
+    lab.open(notebook(MODEL, "live = wb.LiveView()\nlive", "live.close()\nprint('closed', 'now')"))
+    lab.run_cell(0)
+    lab.run_cell(1)
+    lab.page.wait_for_selector(".jp-Cell .wb-Cell")
+    lab.kernel_ready()
+    lab.command("docmanager:save")
+    lab.wait(f"() => !{BOOK}.context.model.dirty")
+    lab.run_cell(2)
+    lab.page.wait_for_selector(".jp-OutputArea-output:has-text('closed now')")
+    lab.allows.append(KERNEL_GONE)
+    lab.page.reload()
+    lab.page.wait_for_selector(".jp-Cell .wb-Still .wb-static svg g.node")
+    assert lab.page.locator("text=Error displaying widget").count() == 0
+    assert lab.errors == []

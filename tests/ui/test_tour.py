@@ -255,19 +255,20 @@ def settled(lab: Lab) -> None:
 
 
 def reloaded(lab: Lab) -> None:
-    """A page reload finds the state of the kernel again."""
+    """A page reload finds the state of the kernel again; a view that was saved before it was closed shows its picture."""
     before = lab.page.evaluate(f"() => {STEP}")
+    lab.allows.append(KERNEL_GONE)
     lab.page.reload()
     settled(lab)
     lab.page.wait_for_selector(".wb-Panel .wb-Graph-view [role='treeitem']", state="attached")
     lab.wait(f"before => {STEP} === before", before)
+    lab.wait("() => !document.body.innerText.includes('Error displaying widget')")
     lab.picture("tour-reloaded")
 
 
 def restarted(lab: Lab) -> None:
     """A restarted kernel has an empty panel, and fills it again; views that a slow page draws only now show their pictures."""
     activate(lab)
-    lab.allows.append(KERNEL_GONE)
     lab.command("notebook:restart-kernel")
     lab.page.locator(".jp-Dialog .jp-mod-accept").click()
     lab.panel_state("empty")

@@ -21,7 +21,8 @@ W0, W1, W2, PS = "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2
 
 
 def span(kind: str, task: str, start: float, end: float, step: int = 0, **more) -> Span:
-    return Span(kind, more.pop("name", kind), task, "", 0, start, end, step, **{"executable": "s_0", **more})
+    name, thread = more.pop("name", kind), more.pop("thread", 0)
+    return Span(kind, name, task, "", thread, start, end, step, **{"executable": "s_0", **more})
 
 
 def message(source: str, target: str, tensor: str = "x") -> str:
@@ -42,6 +43,20 @@ def test_the_parts_of_a_step_add_up_and_overlapping_time_counts_once():
     account = step[W0]
     assert (account.work, account.transfer, account.input, account.wait, account.uncovered) == (6, 2, 1, 0, 3)
     assert account.whole == 12 and account.inputs == {"q": 1.0}
+
+
+@pytest.mark.parametrize(("timed", "thread", "work", "transfer"), [(False, 0, 6, 4), (True, 0, 6, 4), (False, 1, 10, 0)])
+def test_a_thread_that_sends_does_not_work_meanwhile_another_does(timed, thread, work, transfer):
+    """A send copies, or waits until somebody takes it; where operations are timed it is one of them."""
+    sends = [(2, 5), (6, 7)]
+    spans = [span("segment", W0, 0, 10), *(span("send", W0, start, end, thread=thread, message=message(W0, W1, f"x{start}"))
+                                           for start, end in sends)]
+    if timed:
+        spans += [span("op", W0, start, end, detail=kind) for start, end, kind in
+                  [(0, 2, "matmul"), (2, 5, "send"), (5, 6, "matmul"), (6, 7, "send"), (7, 10, "matmul")]]
+    spans += [span("segment", W1, 0, 1), span("segment", PS, 9, 10)]
+    (step,) = accounts(spans)
+    assert (step[W0].work, step[W0].transfer) == (work, transfer)
 
 
 def test_a_receive_waits_until_its_message_is_sent_and_transfers_from_then_on():

@@ -461,7 +461,7 @@ def test_every_graph_of_the_run_can_be_shown(journal):
     journal.graph(fixtures.dense_graph(1, key="session_8"))
     graph = page.look().topics["graph"]
     assert [one.key for one in graph.graphs] == ["session_7", "session_0", "session_8"] and graph.key == "session_7"
-    assert graph.graphs[1].label.endswith("operations on ps:0, ps:1, worker:0")
+    assert graph.graphs[1].label.endswith(f"operations on ps:0, ps:1, worker:0 ({graph.graphs[1].key})")
     page.watcher.watch({"graph": {"key": "session_8"}})
     assert page.look().topics["graph"].key == "session_8"
     journal.graph(fixtures.dense_graph(3, key="session_9"))

@@ -84,6 +84,15 @@ def test_what_is_followed_is_a_step_that_the_verdict_speaks_of_not_one_that_fill
     assert (view.step, round(view.length)) == (18, 40) and shown(hub, step=19).step == 19
 
 
+@pytest.mark.parametrize(("full", "followed"), [(7, 7), (-1, 9)])
+def test_of_steps_of_which_some_were_only_measured_one_that_was_recorded_in_full_is_followed(full: int, followed: int):
+    """A slow step is recorded by its length alone where it was not chosen: there is nothing to draw of it."""
+    steps = [Span("step", "session_0", PS, "", 0, float(at), at + 0.5, at, executable="session_0_0") for at in range(10)]
+    part = Span("op", "matmul", PS, "", 0, full + 0.1, full + 0.4, full, executable="session_0_0")
+    view = shown(hub_of(journal_of(sorted([part, *steps], key=lambda span: span.end)[full < 0:])))
+    assert (view.step, len(view.lane)) == (followed, int(full >= 0))
+
+
 def test_what_a_task_does_in_the_timeline_is_what_it_does_in_its_account():
     """A timed step has its operations and the segments that they are in: each moment counts once; who is done waits."""
     spans = run(Plant(workers=3, servers=1, steps=4, work={SLOW: 3.0}))
@@ -97,6 +106,16 @@ def test_what_a_task_does_in_the_timeline_is_what_it_does_in_its_account():
             own = [busy for row, code, busy in zip(view.lane, view.kind, view.busy, strict=True)
                    if view.lanes[int(row)].task == who and view.kinds[int(code)] == kind]
             assert sum(own) == pytest.approx(1e3 * seconds, abs=1e-6), (who, kind)
+
+
+def test_what_sends_in_the_middle_of_its_work_is_drawn_as_transfer_meanwhile():
+    device = f"{SLOW}/device:CPU:0"
+    spans = [Span(kind, kind, SLOW, device, 7, start, end, 3, executable="session_0_0")
+             for kind, start, end in (("segment", 0.0, 1.0), ("send", 0.2, 0.5))]
+    view = shown(hub_of(journal_of(spans)))
+    drawn = [(view.kinds[int(kind)], view.begin[i], view.until[i]) for i, kind in enumerate(view.kind)]
+    assert drawn == [("work", 0, pytest.approx(200)), ("work", pytest.approx(500), 1000),
+                     ("transfer", pytest.approx(200), pytest.approx(500))]
 
 
 def test_the_slow_worker_is_the_critical_path():

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.panel_update import step
+from tests.ui.records import large
 from workbench.core.rings import Rows
 from workbench.core.trace import Journal, Span
 from workbench.viz import blame
 from workbench.viz.accounting import Accounting
 from workbench.viz.batch import Batch
 from workbench.viz.books import Sample
+from workbench.viz.graph_view import GraphPicture
 from workbench.viz.hub import Hub, Watcher, hub_of
+from workbench.viz.node_view import LISTED
+from workbench.viz.schema import NodeDetails
 from workbench.viz.step_index import StepIndex
 from workbench.viz.verdict import judge
 from workbench.viz.views.timeline import TimelineParameters
@@ -139,3 +143,13 @@ def test_the_picture_of_a_step_reads_no_spans_of_later_ones(monkeypatch):
     monkeypatch.setattr(Rows, "between", lambda *given: read.append(len(found := between(*given))) or found)
     assert hub.whole("timeline", TimelineParameters(step=1)).step == 1
     assert 0 < sum(read) <= len(spans[1])
+
+
+def test_what_is_known_of_a_scope_costs_few_calls_however_many_operations_it_holds():
+    picture = GraphPicture(large(9_000))
+    [stack] = [id for id, scope in picture.tree.scopes.items() if scope.kind == "stack" and scope.parent == ""][:1]
+    picture.details(stack)      # the first one numbers the types
+    found: list[NodeDetails | None] = []
+    assert calls(lambda: found.append(picture.details(stack))) < 1_500
+    assert found[0] is not None and "4,455 operations" in found[0].facts[0].value
+    assert [link.id for link in found[0].inputs] == ["images"] and len(found[0].outputs) == LISTED

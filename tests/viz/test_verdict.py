@@ -59,6 +59,18 @@ def test_a_task_waits_for_its_own_links_not_for_itself():
     assert words == {"its link to ps:", "its link to worker:"}
 
 
+@pytest.mark.parametrize("costs", [(0.0, 0.012, 0.03), (0.03, 0.012, 0.0)])
+def test_tasks_that_cost_little_stand_in_the_order_of_their_names_however_much_that_is(costs):
+    """Or rows would change their places with every verdict."""
+    seconds = [1.0 - cost for cost in costs]
+    accounting = Accounting()
+    accounting.feed([Span("segment", "work", name, name, 0, float(step), step + took, step)
+                     for step in range(10) for name, took in zip([task("worker", i) for i in range(3)], seconds)])
+    accounting.settle(everything=True)
+    rows = judge(accounting).rows
+    assert any(row.cost for row in rows) and [row.task for row in rows] == [task("worker", i) for i in range(3)]
+
+
 def test_a_long_initialisation_is_no_replica_and_hides_none():
     """Not even when all steps after it took no tenth of its time."""
     who = task("ps", 0)

@@ -19,6 +19,7 @@ _SLACK = 2e-6  # seconds by which spans that follow each other may overlap
 _KIND = {kind: number for number, kind in enumerate(KINDS)}
 _WAITS = [_KIND[kind] for kind in ("wait", "queue", "recv")]
 _WORK = [_KIND[kind] for kind in ("op", "segment")]
+_DETAIL = Span._fields.index("detail")
 _LONGEST = 10_000  # links; a guard against spans that contradict each other
 
 
@@ -142,7 +143,8 @@ def _back(at: int, until: float, past: _Past) -> tuple[float, int | None, str]:
         if cause is not None:
             return float(batch.end[cause]), cause, "wait"
         return start, past.last(at, start, at), "wait"
-    return start, past.last(at, start, at), "transfer" if kind == _KIND["send"] else "work"
+    sends = kind == _KIND["send"] or batch.rows[at][_DETAIL] == "send"  # as an operation that was timed
+    return start, past.last(at, start, at), "transfer" if sends else "work"
 
 
 def explain(links: Sequence[Link]) -> str:

@@ -11,7 +11,7 @@ from workbench.viz.dot import Chip, Drawing, Line, to_dot
 from workbench.viz.node_view import form_of, operation_details, scope_details, search, title
 from workbench.viz.palette import color_of, device_order, natural, short_device
 from workbench.viz.schema import DeviceColor, Found, GraphEdges, GraphNode, GraphView, NodeDetails
-from workbench.viz.scopes import Bundle, ScopeTree
+from workbench.viz.scopes import Bundle, Owners, ScopeTree
 from workbench.viz.stage_view import CHANGED
 
 __all__ = ["GraphPicture", "choose_graph", "graph_dot", "graph_view"]
@@ -64,7 +64,7 @@ class GraphPicture:
         self.record = record
         self.tree = tree or ScopeTree(record)
         self._opened = dict.fromkeys(self.tree.default_open(FIRST))  # in the order of opening
-        self._owners = self.tree.owners(set())
+        self._owners: Owners  # of what is drawn
         self._unseen: dict[str, int] = {}  # hubs whose readers are counted only
         self._view: GraphView | None = None
 

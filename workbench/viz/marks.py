@@ -17,6 +17,7 @@ from workbench.core.trace import Span
 from workbench.viz.batch import Batch
 from workbench.viz.palette import color_of, device_order, short_device, short_task
 from workbench.viz.stretches import FEEDS
+from workbench.viz.working import worked
 
 __all__ = ["KINDS", "MOST", "WAITING", "Layout", "Marks", "Parts", "joined", "layout", "marks_of", "parts_of", "places_of",
            "waiting_place"]
@@ -25,6 +26,7 @@ KINDS = ("work", "transfer", "input", "wait", "system")
 MOST = 1200  # marks of one picture: beyond, what counts as one pixel gets wider
 TRACKS = ("work", "transfer", "wait", "system")
 _KIND = {"op": 0, "segment": 0, "send": 1, "recv": 1, "wait": 3, "queue": 3}
+_RUNS = [SPAN_KINDS.index(kind) for kind in ("op", "segment")]
 _TRACK = (0, 1, 2, 2, 3)  # of a kind; input is waited for
 
 Place = tuple[str, str, str, int, str]  # what decides where a span lies: kind, task, device, thread, detail
@@ -130,16 +132,20 @@ def _lanes(rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
 
 def parts_of(batch: Batch, rows: Layout, codes: np.ndarray) -> Parts:
     """What spans say (`codes`: the numbers of their places): a receive waits until its message is sent, as far as that is
-    known, then it transfers. Names are the places of the spans. Where operations were timed one by one, the segments of
-    their task's step only repeat what they say."""
+    known, then it transfers; what works and sends on one thread does not work meanwhile. Names are the places of the spans.
+    Where operations were timed one by one, the segments of their task's step only repeat what they say."""
     sent = np.flatnonzero(batch.senders >= 0)
     begin = batch.start.copy()
     leaves = np.minimum(batch.start[batch.senders[sent]], batch.end[sent])
     sent, leaves = sent[leaves > begin[sent]], leaves[leaves > begin[sent]]
     waits = Parts(rows.waits[codes[sent]], np.full(len(sent), WAITING[1]), begin[sent], leaves, sent)
     begin[sent] = leaves
-    said = Parts(rows.lane[codes], rows.kind[codes], begin, batch.end, np.arange(len(batch)))
-    return joined([waits, Parts(*(column[_once(batch, rows.task[codes])] for column in said))])
+    shown = _once(batch, rows.task[codes])
+    works = shown & np.isin(batch.kind, _RUNS)
+    at, starts, ends = worked(batch, rows.task[codes], np.flatnonzero(works))
+    others = np.flatnonzero(shown & ~works)
+    return joined([waits, Parts(rows.lane[codes[others]], rows.kind[codes[others]], begin[others], batch.end[others], others),
+                   Parts(rows.lane[codes[at]], rows.kind[codes[at]], starts, ends, at)])
 
 
 def _once(batch: Batch, tasks: np.ndarray) -> np.ndarray:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from workbench.core.trace import NodeRecord
 from workbench.viz.palette import natural, short_device
@@ -66,17 +65,13 @@ def operation_details(tree: ScopeTree, id: str) -> NodeDetails:
         Fact("Keeps state", "yes, from step to step" if record.stateful else "no"),
         Fact("Built at", line_words(record.source) or "unknown"),
     ]
-    edges = tree.touching.get(id, [])
-    inputs = [NodeLink(edge.source, _flow(tree, edge)) for edge in edges if edge.target == id]
-    outputs = [NodeLink(edge.target, _flow(tree, edge)) for edge in edges if edge.source == id]
-    return _answer(id, "op", facts, record.source, inputs, outputs)
+    return _answer(tree, id, "op", facts, record.source, *tree.around(id))
 
 
 def scope_details(tree: ScopeTree, id: str) -> NodeDetails:
     scope = tree.scopes[id]
-    inside = dict.fromkeys(tree.within(id))
-    types = Counter(tree.nodes[name].type for name in inside)
-    named = ", ".join(f"{count:,} {kind}" for kind, count in types.most_common(TYPES))
+    types = tree.kinds(id)
+    named = ", ".join(f"{count:,} {kind}" for kind, count in types[:TYPES])
     facts = [Fact("Holds", f"{scope.count:,} operations: {named}" + (", …" if len(types) > TYPES else ""))]
     if scope.alike > 1:
         facts.append(Fact("Repeats", f"{scope.alike} blocks of the same structure"))
@@ -84,20 +79,15 @@ def scope_details(tree: ScopeTree, id: str) -> NodeDetails:
     own = tree.nodes.get(id)  # a loop with its bodies, a variable with its reads
     if own is not None:
         facts = [Fact("Type", own.type), *facts, Fact("Built at", line_words(own.source) or "unknown")]
-    flows = [edge for name in inside for edge in tree.touching.get(name, ())
-             if (edge.source in inside) != (edge.target in inside)]
-    inputs = _once(NodeLink(edge.source, _flow(tree, edge)) for edge in flows if edge.target in inside)
-    outputs = _once(NodeLink(edge.target, _flow(tree, edge)) for edge in flows if edge.source in inside)
-    return _answer(id, "scope", facts, own.source if own is not None else "", inputs, outputs)
+    return _answer(tree, id, "scope", facts, own.source if own is not None else "", *tree.across(id))
 
 
-def _once(links: Iterable[NodeLink]) -> list[NodeLink]:
-    return list({link.id: link for link in links}.values())
-
-
-def _answer(id: str, kind: str, facts: list[Fact], source: str, inputs: list[NodeLink], outputs: list[NodeLink]) -> NodeDetails:
-    unlisted = max(0, len(inputs) - LISTED) + max(0, len(outputs) - LISTED)
-    return NodeDetails(id, kind, facts, source, inputs[:LISTED], outputs[:LISTED], unlisted)
+def _answer(tree: ScopeTree, id: str, kind: str, facts: list[Fact], source: str, into: list[Edge],
+            out: list[Edge]) -> NodeDetails:
+    unlisted = max(0, len(into) - LISTED) + max(0, len(out) - LISTED)
+    inputs = [NodeLink(edge.source, _flow(tree, edge)) for edge in into[:LISTED]]
+    outputs = [NodeLink(edge.target, _flow(tree, edge)) for edge in out[:LISTED]]
+    return NodeDetails(id, kind, facts, source, inputs, outputs, unlisted)
 
 
 def _flow(tree: ScopeTree, edge: Edge) -> str:

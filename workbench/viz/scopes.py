@@ -101,8 +101,8 @@ class ScopeTree:
         self._group_crowds()
         self.edges = list(self._edges())
         self._places = {name: i for i, name in enumerate(self.nodes)}
-        numbers = {id: i for i, id in enumerate(self.scopes)}
-        self._homes = np.fromiter((numbers[self.home[name]] for name in self.nodes), np.int64, len(self.nodes))
+        self._numbers = {id: i for i, id in enumerate(self.scopes)}
+        self._homes = np.fromiter((self._numbers[self.home[name]] for name in self.nodes), np.int64, len(self.nodes))
         ends = [[self._places[end] for end in (edge.source, edge.target)] for edge in self.edges]
         self._flows = _Flows(np.asarray(ends, np.int64).reshape(-1, 2), *self._tensors())
 
@@ -223,21 +223,43 @@ class ScopeTree:
         return {id: places[number] for id, number in numbers.items() if number in places}
 
     @cached_property
-    def touching(self) -> dict[str, list[Edge]]:
-        """The edges that begin or end at each operation that has any."""
-        found: dict[str, list[Edge]] = {}
-        for edge in self.edges:
-            found.setdefault(edge.source, []).append(edge)
-            if edge.target != edge.source:
-                found.setdefault(edge.target, []).append(edge)
-        return found
+    def _kinds(self) -> tuple[list[str], npt.NDArray[np.int64]]:
+        """The types of operations, and of each operation the place of its own among them."""
+        kinds = {kind: i for i, kind in enumerate(dict.fromkeys(node.type for node in self.nodes.values()))}
+        return list(kinds), np.fromiter((kinds[node.type] for node in self.nodes.values()), np.int64, len(self.nodes))
 
-    def within(self, id: str) -> Iterable[str]:
-        """The operations at any depth in scope `id`."""
-        scope = self.scopes[id]
-        yield from scope.operations
-        for inner in scope.scopes:
-            yield from self.within(inner)
+    def kinds(self, id: str) -> list[tuple[str, int]]:
+        """The types of the operations at any depth in scope `id` with their numbers, the most frequent first."""
+        names, codes = self._kinds
+        counts = np.bincount(codes[self._within(id)], minlength=len(names))
+        return [(names[code], int(counts[code])) for code in np.argsort(-counts, kind="stable") if counts[code]]
+
+    def around(self, id: str) -> tuple[list[Edge], list[Edge]]:
+        """The edges into operation `id`, and those out of it."""
+        ends, place = self._flows.ends, self._places[id]
+        into, out = (np.flatnonzero(ends[:, side] == place) for side in (1, 0))
+        return [self.edges[at] for at in into.tolist()], [self.edges[at] for at in out.tolist()]
+
+    def across(self, id: str) -> tuple[list[Edge], list[Edge]]:
+        """The edges into scope `id`, one of each operation outside of it, and those out of it, one to each: passes over
+        columns, not a walk through the scope."""
+        ends = self._flows.ends
+        begins, reaches = self._within(id)[ends].T
+        into, out = np.flatnonzero(reaches & ~begins), np.flatnonzero(begins & ~reaches)
+        return self._once(into, ends[into, 0]), self._once(out, ends[out, 1])
+
+    def _once(self, edges: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> list[Edge]:
+        """The first of these edges with each of the operations `others` at its end."""
+        return [self.edges[at] for at in edges[np.sort(np.unique(others, return_index=True)[1])].tolist()]
+
+    def _within(self, id: str) -> npt.NDArray[np.bool_]:
+        """Which operations lie in scope `id`, at any depth."""
+        inside, below = np.zeros(len(self.scopes), bool), [id]
+        while below:
+            at = below.pop()
+            inside[self._numbers[at]] = True
+            below += self.scopes[at].scopes
+        return np.asarray(inside[self._homes])
 
     def children(self, id: str) -> int:
         scope = self.scopes[id]
@@ -261,7 +283,7 @@ class ScopeTree:
                 stands[id] = above or ("" if id in opened else id)
             return stands[id]
 
-        numbers = {id: i for i, id in enumerate(self.scopes)}
+        numbers = self._numbers
         closed = np.asarray([numbers[outermost(id)] for id in self.scopes])[self._homes]
         alone = np.bincount(closed, minlength=len(numbers))
         own = len(numbers) + np.arange(len(closed))

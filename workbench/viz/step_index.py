@@ -6,9 +6,12 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from workbench.core.trace import Span
 from workbench.viz.batch import Batch, Piece
 
 __all__ = ["Recorded", "StepIndex"]
+
+_KIND = Span._fields.index("kind")
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class Recorded:
     start: float
     end: float
     touched: float  # when a span of it came last
+    bare: bool  # nothing but its length came
 
 
 class StepIndex:
@@ -37,19 +41,20 @@ class StepIndex:
         """Take in spans, numbered from `first` on, that came at `now`."""
         for piece in batch.pieces:
             begin, last = first + int(piece.places[0]), first + int(piece.places[-1])
-            self._note(piece, begin, last, now)
+            bare = all(batch.rows[place][_KIND] == "step" for place in piece.places.tolist())  # mostly the first is none
+            self._note(piece, begin, last, now, bare)
         while len(self._steps) > self._kept:
             self._steps.popitem(last=False)
 
-    def _note(self, piece: Piece, first: int, last: int, now: float) -> None:
+    def _note(self, piece: Piece, first: int, last: int, now: float, bare: bool) -> None:
         run, executable, number, start, end, _ = piece
         known = self._steps.get((run, number))
         self._newest[run] = max(number, self._newest.get(run, number))
         if known is None:
-            self._steps[run, number] = Recorded(run, executable, number, first, last, start, end, now)
+            self._steps[run, number] = Recorded(run, executable, number, first, last, start, end, now, bare)
             return
         known.first, known.last, known.touched = min(known.first, first), max(known.last, last), now
-        known.start, known.end = min(known.start, start), max(known.end, end)
+        known.start, known.end, known.bare = min(known.start, start), max(known.end, end), known.bare and bare
 
     def newest_first(self) -> Iterator[Recorded]:
         """As their first spans came."""

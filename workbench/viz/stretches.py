@@ -13,6 +13,7 @@ from workbench.core.names import split_edge, task_of
 from workbench.core.trace import KINDS, Span, spans_of
 from workbench.viz.batch import Batch
 from workbench.viz.names import Names, numbered
+from workbench.viz.working import worked
 
 __all__ = ["FEEDS", "INPUT", "TRANSFER", "WAIT", "WORK", "Stretches", "Told", "tell"]
 
@@ -91,7 +92,8 @@ class _Teller:
         ]
 
     def works(self, at: np.ndarray) -> Stretches:
-        return self._stretches(at, WORK, self._task[at])
+        at, start, end = worked(self._batch, self._task, at)
+        return Stretches(self._task[at], start, end, np.full(len(at), WORK), self._task[at])
 
     def _stretches(self, at: np.ndarray, kind: int, other: np.ndarray) -> Stretches:
         return Stretches(self._task[at], self._start[at], self._end[at], np.full(len(at), kind), other)

@@ -328,7 +328,8 @@ def _rows(window: Window, gaps: np.ndarray, costs: Mapping[str, float], apart: b
     yield
     cost = map(costs.get, window.tasks, repeat(0.0))
     rows = list(map(Row, window.tasks, *(column.tolist() for column in times), cost, named))
-    return sorted(rows, key=lambda row: -round(row.cost, 3) if row.cost else 0.0)  # which are in the order of their tasks
+    # below that they stand in the order of their tasks: a little more or less must not move what one reads
+    return sorted(rows, key=lambda row: -round(row.cost, 3) if row.cost >= NOTICEABLE else 0.0)
 
 
 def _root_words(task: str, root: Root | None) -> str:

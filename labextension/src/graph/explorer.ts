@@ -15,7 +15,7 @@ import { describe, Tree } from './tree';
 import { hit, indexOf, next } from './walk';
 
 export interface Listener {
-  /** A scope is to be opened or closed. */
+  /** A scope, which is chosen next, is to be opened or closed. */
   toggle(id: string, open: boolean): void;
   /** A node was chosen, null for none. */
   choose(node: GraphNode | null): void;
@@ -254,11 +254,11 @@ export class Explorer implements Hands {
   /** A scope opens or closes, an operation is chosen, the ground chooses nothing. */
   private _activate(at: number): void {
     const node = this.picture?.graph.nodes[at];
-    this._choose(node ? at : -1);
     if (node?.kind === 'scope') {
       this._anchor = node.id;
       this._listener.toggle(node.id, !node.open);
     }
+    this._choose(node ? at : -1);
   }
 
   private _choose(at: number): void {

@@ -1,4 +1,5 @@
 /** Numbers, units and names as people read them: the only place where text is made of values. */
+import type { Series } from '../contract';
 
 /** `whole`: with the zeros at the end, as numbers below each other need them. */
 export function format(value: number, digits = 3, whole = false): string {
@@ -141,4 +142,18 @@ export function clipped(text: string, width: number, measure: (text: string) => 
     measure(`${text.slice(0, middle)}…`) <= width ? (low = middle) : (high = middle - 1);
   }
   return low ? `${text.slice(0, low)}…` : '';
+}
+
+/** What is no finite number any more, since when, and what to do: [fact, fix] of each series that ends so. */
+export function diverged(series: Pick<Series, 'name' | 'steps' | 'values'>[]): [string, string][] {
+  return series.flatMap(({ name, steps, values }): [string, string][] => {
+    let first = values.length;
+    while (first > 0 && !Number.isFinite(values[first - 1])) {
+      first--;
+    }
+    const since = `${name} is no finite number since step ${Number(steps[first]).toLocaleString('en')}.`;
+    const fix =
+      'What is learned from there on is lost: stop, lower the learning rate or look for log(0) and divisions by 0, and go on from a checkpoint.';
+    return first < values.length ? [[since, fix]] : [];
+  });
 }

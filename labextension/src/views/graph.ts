@@ -29,19 +29,15 @@ export class GraphSection extends Section {
     this._by.title = 'What the colours say';
     this._by.append(...CHOICES.map(([by, words]) => new Option(words, by)));
     this._by.addEventListener('change', () => this._graph && this._draw(this._graph));
-    this.tools.append(
-      this._search.node,
-      this._choice,
-      this._stages.choice,
-      this._by,
-      this._state,
-      this._cancel,
-      together(
-        button('−', 'Zoom out', () => this._explorer.zoom(1 / 1.25)),
-        button('+', 'Zoom in', () => this._explorer.zoom(1.25)),
-        button('Fit', 'Fit the whole graph into the view', () => this._explorer.fit())
-      )
+    this.tools.append(this._search.node, this._choice, this._stages.choice, this._by, this._state, this._cancel);
+    // in the picture, so that lists have the line to themselves
+    const zoom = together(
+      button('−', 'Zoom out', () => this._explorer.zoom(1 / 1.25)),
+      button('+', 'Zoom in', () => this._explorer.zoom(1.25)),
+      button('Fit', 'Fit the whole graph into the view', () => this._explorer.fit())
     );
+    zoom.classList.add('wb-Graph-zoom');
+    this._explorer.node.append(zoom);
     const stage = document.createElement('div');
     stage.className = 'wb-Graph-stage';
     stage.append(this._explorer.node, this._pane.node);
@@ -137,13 +133,13 @@ export class GraphSection extends Section {
     this._legend.replaceChildren(...entries, words);
   }
 
-  /** Open or close a scope: what is open now stays open, whatever opened it. */
+  /** Open or close a scope, which is chosen with it: what is open now stays open, whatever opened it. */
   private _toggle(id: string, open: boolean): void {
     const now = (this._graph?.nodes ?? []).filter(node => node.open).map(node => node.id);
     const opened = [...now.filter(one => one !== id), ...(open ? [id] : [])];
     const closed = (this._asked.closed ?? []).filter(one => !opened.includes(one) && one !== id);
     const { key, stage, before } = this._asked;
-    this._ask({ key, stage, before, opened, closed: open ? closed : [...closed, id] });
+    this._ask({ key, stage, before, opened, closed: open ? closed : [...closed, id], chosen: id });
   }
 
   /** Another stage of the same graph: what it did is what one wants to see first. */

@@ -111,8 +111,13 @@ export class TimelineSection extends Section {
     const { rows } = this._board;
     const more =
       rows < view.lane_count ? ` Rows ${view.first + 1}–${view.first + rows} of ${view.lane_count}; scroll for more.` : '';
+    if (!view.lane_count) {
+      say(this._sums, 'Of this step only its length was recorded; ◀ leads to one that was recorded in full.');
+      say(this._path, '');
+      return;
+    }
     say(this._sums, `${this._board.selection ? 'Selected' : 'In sight'}: ${words}.${left}${cut}${more}`);
-    say(this._path, `Critical path, ${view.path}`);
+    say(this._path, view.path_begin.length ? `Critical path, ${view.path}` : '');
   }
 
   private _board: Board = new Board({

@@ -204,4 +204,4 @@ def _label(record: GraphRecord) -> str:
     """Where a graph computes, and how large it is: replicas of one program differ in their first worker."""
     counts = Counter(short_task(task_of(node.device)) for node in record.nodes if node.device and not node.stateful)
     where = ", ".join(sorted(counts, key=natural)[:3]) + (f" and {len(counts) - 3} more" if len(counts) > 3 else "")
-    return f"{record.key}: {len(record.nodes):,} operations" + (f" on {where}" if where else "")
+    return f"{len(record.nodes):,} operations" + (f" on {where}" if where else "") + f" ({record.key})"  # what says least last

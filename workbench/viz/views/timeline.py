@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -27,6 +28,7 @@ STEPS = 10_000  # recorded steps that can be picked
 SETTLED = 0.7  # seconds without a new span from which a step is complete although not all tasks have told until its end
 SPARING = 200.0  # the newest step is drawn again when this many times the cost of the last drawing has passed, at the
 FRESH = 0.9  # latest after so many seconds
+LOOKED_BACK = 200  # steps among which one is followed that was recorded in full
 REMEMBERED = 8  # pictures, and critical paths
 SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
@@ -128,17 +130,17 @@ class Timeline(View):
             self._follow(now)
 
     def _follow(self, now: float) -> None:
-        """The newest step of which no more spans come; of a run whose steps are judged one of these, not what fills its
-        queues or evaluates now and then."""
+        """The newest step of which no more spans come, if one has more than its length near the end, one of these; of a run
+        whose steps are judged one of these, not what fills its queues or evaluates now and then."""
         told, regular = self.journal.told, self.books.regular
         judged = set(map(run_of, regular))
-        for recorded in self._steps.newest_first():
-            if recorded.run in judged and recorded.executable not in regular:
-                continue
-            if recorded.end <= told or now - recorded.touched >= SETTLED:
-                self._newest[recorded.run] = recorded
-                self._run = recorded.run
-                return
+        complete = (one for one in self._steps.newest_first() if (one.executable in regular or one.run not in judged)
+                    and (one.end <= told or now - one.touched >= SETTLED))
+        near = list(islice(complete, 1))
+        near += islice(complete, LOOKED_BACK) if near and near[0].bare else ()
+        if near:
+            recorded = next((one for one in near if not one.bare), near[0])
+            self._newest[recorded.run], self._run = recorded, recorded.run
 
     def _chosen(self, params: TimelineParameters) -> Recorded | None:
         run = params.run or self._run
