@@ -197,6 +197,11 @@ class Cluster(Staying):
         return {task: member.pid for task, member in list(self._members.items())}
 
     @property
+    def lost(self) -> dict[str, errors.Error]:
+        """Task -> why nothing can be asked of it any more, until `recover`."""
+        return {task: member.lost for task, member in list(self._members.items()) if member.lost is not None}
+
+    @property
     def clocks(self) -> dict[str, tuple[float, float]]:
         """Task -> (seconds its clock reads more than ours, error bound in seconds)."""
         return {task: member.clock for task, member in list(self._members.items())}
