@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,6 +201,19 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from(doomed):
           wb.train.MonitoredTrainingSession(cluster, hooks=[Killer(lambda: kill(cluster.pids[SERVER]))]) as session):
         for _ in range(40):
             session.run(minimize)
+
+
+def test_a_loss_after_somebody_removed_the_checkpoints_says_so(tmp_path: Path, doomed):
+    _, minimize = model()
+
+    def strike() -> None:
+        shutil.rmtree(tmp_path / "run")
+        kill(cluster.pids[SERVER])
+    with (Cluster(doomed, 1, 1) as cluster, pytest.raises((errors.AbortedError, errors.UnavailableError)) as raised,
+          wb.train.MonitoredTrainingSession(cluster, checkpoint_dir=tmp_path / "run", hooks=[Killer(strike)]) as session):
+        for _ in range(40):
+            session.run(minimize)
+    assert raised.value.__notes__[-1] == f"there is no checkpoint in {tmp_path / 'run'} to go on from"
 
 
 def test_a_cluster_without_enough_workers_says_so_in_the_end():
