@@ -165,3 +165,21 @@ def test_synchronous_training_through_the_death_of_a_parameter_server_equals_one
     assert found["global_step"] == 200
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-5)
+
+
+def test_a_job_all_of_whose_processes_are_killed_at_once_goes_on_when_they_are_started_again(jobs: Any):
+    """Nothing is left but the checkpoint; the steps since then are done again, with the same examples."""
+    job = jobs(1, 2, "--steps", "200", "--sync")
+    eventually(lambda: job.saved(20))
+    killed = list(job.processes.values())
+    for process in killed:
+        kill(process.pid)
+    for process in killed:
+        process.communicate()
+    for task, index in (("ps", 0), ("worker", 0), ("worker", 1)):
+        job.start(task, index)
+    assert max(job.taken()) <= 180 and job.end("ps0") == "the job is over"
+    found, expected = job.result(), one_process(200)
+    assert found["global_step"] == 200
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-5)

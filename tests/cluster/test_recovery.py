@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +15,13 @@ import pytest
 import workbench as wb
 from tests.cluster.conftest import hosted, kill, no_new_threads, our_threads, start
 from tests.eventually import eventually
+from tests.train.test_mnist import digits
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.core.state import checkpoint
 from workbench.core.trace import journal
+from workbench.train.mnist import train
+from workbench.train.slim.learning import train as slim_train
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
 
@@ -53,11 +60,11 @@ class Killer(wb.train.SessionRunHook):
 
 
 @pytest.mark.parametrize("victim", [SERVER, WORKER])
-def test_training_ends_as_if_nobody_had_died(tmp_path: Path, victim: str):
+def test_training_ends_as_if_nobody_had_died(tmp_path: Path, victim: str, caplog: pytest.LogCaptureFixture):
     w, minimize = model()
     client_threads, states = our_threads(), journal.states_since()[0]
     with Cluster(None, 1, 1) as cluster:
-        before = (cluster.session, cluster.pids[victim])
+        before = (cluster.session, cluster.pids[victim], cluster.addresses[victim])
         hooks = [Killer(lambda: kill(cluster.pids[victim])), wb.train.StopAtStepHook(last_step=60)]
         with wb.train.MonitoredTrainingSession(cluster, checkpoint_dir=tmp_path, hooks=hooks,
                                                save_checkpoint_steps=10) as session:
@@ -71,8 +78,100 @@ def test_training_ends_as_if_nobody_had_died(tmp_path: Path, victim: str):
         assert 60 < steps <= 75                                # the steps since the checkpoint were done again
         said = [one for one in journal.states_since(states)[2] if one.state == "recovering"]
         assert [(one.what.partition(" ")[0], one.part, one.parts) for one in said] == [("opening", 1, 2), ("restoring", 2, 2)]
+        logged = [record.getMessage() for record in caplog.records if record.name == "workbench"]
+        assert any(f"{victim} at {before[2]} was lost" in text for text in logged)
+        assert any(text.endswith("; training goes on from the newest checkpoint") for text in logged)
+        assert not any("close this cluster" in text for text in logged)      # there is nothing to do
         assert said[0].task == victim and f"{victim} at " in said[0].cause and " was lost (" in said[0].cause
     no_new_threads(client_threads)
+
+
+class Program:
+    """Steps as programs make them, the model saved after every tenth; step 25 kills a task, once."""
+
+    def __init__(self, folder: Path, cluster: Cluster, victim: str) -> None:
+        self.w, self._minimize = model()
+        self.saver, self._path = wb.train.Saver(), str(folder / "model.ckpt")
+        self._step, self._cluster, self._victim = wb.train.get_global_step(), cluster, victim
+
+    def step(self, session: Any, *_: Any) -> tuple[float, bool]:
+        """One of them: (no loss, is it the last?)."""
+        session.run(self._minimize)
+        number = int(session.run(self._step))
+        if number % 10 == 0:
+            self.saver.save(session, self._path, number)
+        if number == 25 and not self._cluster.generation:
+            kill(self._cluster.pids[self._victim])
+        return 0.0, number >= 60
+
+
+@pytest.mark.parametrize("victim", [SERVER, WORKER])
+def test_a_supervisors_next_session_goes_on_after_a_loss(tmp_path: Path, victim: str):
+    """The loop that programs have around their session: what it lost, the next one has from the newest checkpoint."""
+    with Cluster(None, 1, 1) as cluster:
+        program, losses, over = Program(tmp_path, cluster, victim), 0, False
+        supervisor = wb.train.Supervisor(logdir=str(tmp_path), saver=program.saver, save_model_secs=0)
+        while not over:
+            try:
+                with supervisor.managed_session(cluster) as session:
+                    while not over:
+                        over = program.step(session)[1]
+                    found = session.run(program.w)
+            except (errors.AbortedError, errors.UnavailableError):
+                losses += 1
+                assert losses == 1
+        np.testing.assert_allclose(found, expected(60), rtol=1e-4)
+        assert cluster.generation == 1
+
+
+def test_a_slim_training_goes_on_after_a_loss(tmp_path: Path):
+    """Its loop begins a session after each loss, for ever where the tasks stay lost."""
+    with Cluster(None, 1, 1) as cluster:
+        program = Program(tmp_path, cluster, SERVER)
+        slim_train(wb.constant(0.0), str(tmp_path), program.step, master=cluster, saver=program.saver,
+                            save_interval_secs=0)
+        assert cluster.generation == 1
+        np.testing.assert_allclose(checkpoint.read(tmp_path).tensors["w"], expected(60), rtol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def pairs() -> Iterator[Cluster]:
+    with Cluster(None, 2, 2) as cluster:
+        yield cluster
+
+
+class Striking:
+    """Digits with whose twentieth batch a task is killed."""
+
+    def __init__(self, strike: Any) -> None:
+        part = digits(40).train
+        self.part, self.images, self.labels, self._strike, self._count = part, part.images, part.labels, strike, 0
+
+    def next_batch(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        self._count += 1
+        if self._count == 20:
+            self._strike()
+        batch: tuple[np.ndarray, np.ndarray] = self.part.next_batch(count)
+        return batch
+
+
+@pytest.mark.parametrize("mode, victim, options", [
+    ("async", SERVER, {}), ("async", WORKER, {}), ("sync", WORKER, {}), ("backup", SERVER, {"backups": 1}),
+    ("stale", SERVER, {"staleness": 1}), ("mirror", WORKER, {})])
+def test_the_main_job_makes_every_update_whatever_is_killed(pairs: Cluster, mode: str, victim: str, options: dict[str, Any]):
+    """`workbench train` has no loop of the user's own, and needs no folder."""
+    pairs.reset()
+    generation, steps = pairs.generation, 60
+    part = Striking(lambda: kill(pairs.pids[victim]))
+    data = SimpleNamespace(train=part, validation=part, test=part, source="random")
+    records = list(train(data, pairs, mode=mode, steps=steps, batch_size=10, **options))
+    assert pairs.generation > generation and records[-1].step >= steps
+    assert records[-1].loss is not None and np.isfinite(records[-1].loss)
+    with wb.device(WORKER if mode == "mirror" else SERVER):
+        step = wb.train.get_or_create_global_step()
+    with wb.Session(pairs) as session:
+        found = int(session.run(step))
+    assert found == steps if mode != "backup" else found >= steps
 
 
 def test_a_task_that_comes_back_from_the_dead_is_nobodys(tmp_path: Path):
@@ -102,6 +201,19 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from(doomed):
           wb.train.MonitoredTrainingSession(cluster, hooks=[Killer(lambda: kill(cluster.pids[SERVER]))]) as session):
         for _ in range(40):
             session.run(minimize)
+
+
+def test_a_loss_after_somebody_removed_the_checkpoints_says_so(tmp_path: Path, doomed):
+    _, minimize = model()
+
+    def strike() -> None:
+        shutil.rmtree(tmp_path / "run")
+        kill(cluster.pids[SERVER])
+    with (Cluster(doomed, 1, 1) as cluster, pytest.raises((errors.AbortedError, errors.UnavailableError)) as raised,
+          wb.train.MonitoredTrainingSession(cluster, checkpoint_dir=tmp_path / "run", hooks=[Killer(strike)]) as session):
+        for _ in range(40):
+            session.run(minimize)
+    assert raised.value.__notes__[-1] == f"there is no checkpoint in {tmp_path / 'run'} to go on from"
 
 
 def test_a_cluster_without_enough_workers_says_so_in_the_end():

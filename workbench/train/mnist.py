@@ -4,10 +4,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import queue
+import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -19,14 +21,17 @@ from workbench.core.names import task_of
 from workbench.core.run.session import Session
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import get_variable, variable_scope
-from workbench.nn.variables import Variable, global_variables_initializer
+from workbench.nn.variables import global_variables_initializer
 from workbench.train.divergence import Divergence
 from workbench.train.optimizers.rules import GradientDescentOptimizer
+from workbench.train.optimizers.schedules import get_or_create_global_step
 from workbench.train.progress import Progress
 from workbench.train.replicas import Replicas, Tower, replicate
 from workbench.train.sessions.background import Training
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.finite import first_not_finite
+from workbench.train.sessions.hooks import SessionRunHook
+from workbench.train.sessions.monitored import LOSSES, MonitoredTrainingSession
 
 __all__ = ["classifier", "fit", "start", "train"]
 
@@ -64,6 +69,8 @@ def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1
     `cluster` is a `wb.Cluster` or None for this process; mode "mirror" leaves its servers alone. `mode`, `backups` and
     `staleness` are those of `replicate`. `steps` counts updates of
     the parameters. Closing the iterator ends training cleanly. Series "loss" and "accuracy" go to the journal for every view.
+    Where all tasks are on this machine training goes on when one is lost, from checkpoints in a folder that is gone
+    afterwards; elsewhere the loss is raised.
     """
     workers, servers = _tasks(cluster)
     servers = [] if mode == "mirror" else servers
@@ -71,13 +78,47 @@ def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1
     graph.seed = seed
     with graph.as_default():
         with graph.device(servers[0] if servers else workers[0]):
-            global_step = Variable(np.int64(0), trainable=False, name="global_step", dtype="int64")
+            global_step = get_or_create_global_step()
         replicas = replicate(classifier, GradientDescentOptimizer(learning_rate), workers, servers, mode, global_step, backups,
                              staleness)
         initializer = global_variables_initializer()
+    if cluster is not None and _is_here(cluster):
+        yield from _surviving(cluster, graph, replicas, data, steps, batch_size, checkpoint_dir)
+        return
     with Session(cluster, graph=graph) as session:
         session.run(initializer)
         yield from fit(session, replicas, data, steps, batch_size, checkpoint_dir)
+
+
+def _is_here(cluster: Any) -> bool:
+    """Are all tasks on this machine, so that they and this process see the same temporary folder?"""
+    return all(urlsplit(address).hostname in ("127.0.0.1", "::1", "localhost") for address in cluster.addresses.values())
+
+
+def _surviving(cluster: Any, graph: Graph, replicas: Replicas, data: Any, steps: int, batch_size: int,
+               checkpoint_dir: str | None) -> Iterator[Progress]:
+    """As `fit`, in a session that brings training back after a loss."""
+    run, ended = _Run(None, replicas, data, steps, batch_size, stop_at_nan=True), None
+    with tempfile.TemporaryDirectory(prefix="workbench-train-") as folder, contextlib.ExitStack() as stack:
+        with graph.as_default():
+            run.session = stack.enter_context(MonitoredTrainingSession(
+                cluster, checkpoint_dir=folder, save_checkpoint_secs="auto", hooks=[_Begins(run)]))
+        try:
+            yield from run.progress(checkpoint_dir)
+        except errors.OutOfRangeError as error:      # the session's block would end without it
+            ended = error
+    if ended is not None:
+        raise ended
+
+
+class _Begins(SessionRunHook):
+    """Begins a run where its session does, at first and after each loss."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._run.begin(session, coord)
 
 
 def fit(session: Session, replicas: Replicas, data: Any, steps: int = 1000, batch_size: int = 100,
@@ -106,16 +147,25 @@ def _tasks(cluster: Any) -> tuple[list[str], list[str]]:
 
 
 class _Run:
-    """One training run: threads that step, and the records they leave."""
+    """One training run: threads that step, and the records they leave.
 
-    def __init__(self, session: Session, replicas: Replicas, data: Any, steps: int, batch: int, stop_at_nan: bool) -> None:
-        self.session, self.replicas, self.data = session, replicas, data
+    Its session may be one that brings training back after a loss and then calls `begin` again; `_plain` is the one inside.
+    """
+
+    session: Any
+    _plain: Any
+
+    def __init__(self, session: Any, replicas: Replicas, data: Any, steps: int, batch: int, stop_at_nan: bool) -> None:
+        self.session = self._plain = session
+        self.replicas, self.data = replicas, data
         self.steps, self.batch, self._stop_at_nan = steps, batch, stop_at_nan
         self.done = 0
         self.loss: float | None = None
         self._data_lock, self._count_lock = threading.Lock(), threading.Lock()
         self._claimed = self._adapted = self._before = 0      # steps begun; step of the newest look at stragglers; global step
-        self._coordinator = Coordinator()
+        self._inside, self._lives = 0, 0      # steps that have begun and not ended; how often it began
+        self._left: set[int] = set()          # workers that are through
+        self._coordinator: Any = None
         self._recent: collections.deque[float] = collections.deque(maxlen=200)
         self._tenth, self._evaluated = -1, 0.0       # the tenth of the run, and when it was evaluated last
         self._told = 0.0           # when views heard of a step last
@@ -125,17 +175,17 @@ class _Run:
         self._divergence = Divergence()
 
     def progress(self, checkpoint_dir: str | None) -> Iterator[Progress]:
-        count = len(self.replicas.steps)
-        self._begin()
-        threads = [threading.Thread(target=self._work, args=(i,), name=f"wb-replica-{i}", daemon=True)
-                   for i in range(count)]
+        if not self._lives:
+            self.begin(self.session, Coordinator())
         self._tell(0)
         trace.journal.set_status(state="running")
-        for thread in threads:
-            thread.start()
-        running, failed = count, None
+        threads = self._started()
+        running, failed = len(threads), None
         try:
-            while running:
+            while running or self._short():
+                if not running:
+                    again = self._started()
+                    threads, running = [*threads, *again], len(again)
                 try:
                     error = self._ended.get(timeout=_REPORT_SECONDS)
                     running -= 1
@@ -158,7 +208,14 @@ class _Run:
         finally:
             self._finish(threads, failed)
 
-    def _finish(self, threads: Sequence[threading.Thread], failed: BaseException | None) -> None:
+    def _started(self) -> list[threading.Thread]:
+        found = [threading.Thread(target=self._work, args=(i,), name=f"wb-replica-{i}", daemon=True)
+                 for i in range(len(self.replicas.steps))]
+        for thread in found:
+            thread.start()
+        return found
+
+    def _finish(self, threads: list[threading.Thread], failed: BaseException | None) -> None:
         """Nothing of the run goes on; a failure is the news again, though steps that were under way said that they run."""
         self._stop.set()
         self._release()
@@ -168,17 +225,43 @@ class _Run:
             self._coordinator.join()
         self._tell(self.done)
         if failed is not None:
-            trace.journal.fail(self.session.name, self.done, failed, *self._at)
+            trace.journal.fail(self._plain.name, self.done, failed, *self._at)
 
-    def _begin(self) -> None:
-        if self.replicas.mode == "backup":
-            self._before = int(self.session.run(self.replicas.global_step))
-        self.replicas.start(self.session, self._coordinator)
+    def begin(self, session: Session, coordinator: Coordinator) -> None:
+        """The variables of `session` have their values: those to begin with, or those of a checkpoint after a loss."""
+        self._plain, self._coordinator = session, coordinator
+        self.replicas.start(session, coordinator)
+        step = self.replicas.global_step
+        reached = 0 if step is None else int(session.run(step))
+        with self._count_lock:
+            self._lives += 1
+            if self._lives == 1:
+                self._before = reached
+            elif self.replicas.mode != "backup" or self.done < self.steps:      # else it is over
+                self.done = reached - self._before
+                self._claimed = self.done + self._inside      # which are tried again
+        for worker in list(self._left):
+            self.replicas.leave(session, worker)
+
+    def _short(self) -> bool:
+        """After a loss: have all workers ended without the last update, as they had counted a step that no checkpoint knows? In
+        mode "backup" they end with the update itself."""
+        if self._lives == 1 or self._stop.is_set() or self.replicas.mode == "backup":
+            return False
+        self.done = self._claimed = int(self.session.run(self.replicas.global_step)) - self._before
+        if self._left and self.done < self.steps:
+            self._left.clear()
+            self.replicas.start(self._plain, self._coordinator)      # they come back
+        return self.done < self.steps
 
     def _look_after(self) -> None:
         """What applies gradients of several workers may have failed; and how many are waited for may need a change."""
         if self._coordinator.should_stop() and not self._stop.is_set():
-            self._coordinator.raise_requested_exception()
+            try:
+                self._coordinator.raise_requested_exception()
+            except LOSSES:
+                if self.session is self._plain:      # else the next step brings training back
+                    raise
         if self.done - self._adapted >= _ADAPT_STEPS:
             self._adapted = self.done
             self.replicas.adapt(self.session)
@@ -193,7 +276,7 @@ class _Run:
         self._coordinator.request_stop()
         if self.replicas.mode == "backup":
             with contextlib.suppress(errors.Error):             # the cluster may be lost
-                self.replicas.finish(self.session)
+                self.replicas.finish(self._plain)
 
     def _due(self) -> bool:
         """Is it time to evaluate: after the first step, each tenth of the run, and some seconds?"""
@@ -226,15 +309,17 @@ class _Run:
         """A worker is through; those that go on need not wait for it."""
         with contextlib.suppress(errors.Error):                 # the cluster may be lost, and this is no news
             if self.replicas.mode == "stale":
-                self.replicas.leave(self.session, number)
+                self._left.add(number)
+                self.replicas.leave(self._plain, number)
             elif self.replicas.mode == "backup" and self.done >= self.steps:
-                self.replicas.finish(self.session)
+                self.replicas.finish(self._plain)
 
     def _claim(self) -> bool:
         with self._count_lock:
             if self.replicas.mode == "backup":                  # several workers' gradients are one update
                 return self.done < self.steps
             self._claimed += 1
+            self._inside += self._claimed <= self.steps
             return self._claimed <= self.steps
 
     def _step(self, number: int) -> None:
@@ -255,20 +340,21 @@ class _Run:
     def _diverged(self, tower: Tower, loss: float, feed: dict[Any, Any], times: float) -> errors.InvalidArgumentError:
         """What to raise for a loss that is no number, said on every screen with the operation where that began, and for one
         that is so many times what it was."""
-        first = first_not_finite(self.session, tower.loss, feed)
+        first = first_not_finite(self._plain, tower.loss, feed)
         grown = f", {times:,.0f} times what it began with" if times else ""
         where = f", first in {first.words}" if first is not None else grown
         error = errors.InvalidArgumentError(f"training: the loss is {loss} at step {self.done} of {self.steps}{where}; lower "
                                             "the learning rate or check the input, or go on with stop_at_nan=False")
         at = (first.op if first is not None and first.op.device else tower.loss).device
         self._at = task_of(at), first.op.name if first is not None else ""
-        trace.journal.fail(self.session.name, self.done, error, *self._at)
+        trace.journal.fail(self._plain.name, self.done, error, *self._at)
         return error
 
     def _count(self, loss: float, reached: int | None) -> float:
         """Take in a step; see Divergence.times."""
         with self._count_lock:
             times = self._divergence.times(loss)
+            self._inside -= reached is None
             self.done = self.done + 1 if reached is None else max(self.done, reached)
             step, self.loss = self.done, loss
             now = time.perf_counter()
@@ -281,7 +367,7 @@ class _Run:
         return times
 
     def _tell(self, step: int) -> None:
-        trace.journal.count(step, self.steps, self.session.name)
+        trace.journal.count(step, self.steps, self._plain.name)
 
     # reporting
     def _record(self, accuracy: float | None, message: str = "") -> Progress:
@@ -301,7 +387,7 @@ class _Run:
         if directory is None:
             return ""
         from workbench.train.saving.saver import Saver
-        path = Saver(self.replicas.variables).save(self.session, f"{directory}/model.ckpt", self.done)
+        path = Saver(self.replicas.variables).save(self._plain, f"{directory}/model.ckpt", self.done)
         return f"checkpoint {path}"
 
 

@@ -38,6 +38,16 @@ def test_take_waits_for_enough_gradients_and_gives_their_mean():
     assert wanted.values == [[2, 4]] and accumulator.count() == 0
 
 
+def test_one_that_was_closed_is_open_when_training_begins_for_the_first_time():
+    """As in a task that was opened anew, where the end of the training before came first."""
+    accumulator = make()
+    accumulator.close()
+    accumulator.begin(0)
+    wanted = take(accumulator, 1)
+    accumulator.apply(0, grad(1, 2))
+    assert wanted.values == [[1, 2]]
+
+
 def test_the_mean_is_over_the_gradients_that_really_came():
     accumulator = make()
     for n in (3, 6, 9):

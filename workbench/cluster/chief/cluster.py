@@ -124,8 +124,7 @@ class Cluster(Staying):
             self._probe_all()
         self._place.opened(self.session, addresses, self._timeout, self._journal)
 
-    keeps_state = False
-    """Does what the tasks hold outlive the session, for other processes have sessions of their own on it?"""
+    keeps_state = False      # does what the tasks hold outlive the session, for other processes have sessions of their own?
 
     def recover(self, patience: float = 60.0, empty: bool = True) -> None:
         """After a loss: open all tasks anew, on the Dask workers that answer, waiting `patience` seconds for enough of them.
@@ -139,9 +138,9 @@ class Cluster(Staying):
         until = time.monotonic() + patience
         with self._closing:
             self._tracker.check_open()
-            lost = next((member for member in list(self._members.values()) if member.lost is not None), None)
-            self._journal.set_status(state="recovering", what="opening the tasks anew", part=1, parts=2,
-                                     task=lost.task if lost else "", cause=lost.lost.message if lost and lost.lost else "")
+            task, lost = next(iter(self.lost.items()), ("", None))
+            self._journal.set_status(state="recovering", what="opening the tasks anew", part=1, parts=2, task=task,
+                                     cause=lost.message if lost is not None else "")
             while True:
                 try:
                     self._open_anew(max(0.1, until - time.monotonic()), empty and self.keeps_state)
@@ -212,6 +211,10 @@ class Cluster(Staying):
         return self._place.client
 
     @property
+    def lost(self) -> dict[str, errors.Error]:
+        return {task: member.lost for task, member in list(self._members.items()) if member.lost is not None}
+
+    @property
     def dashboard_link(self) -> str:
         return str(self.client.dashboard_link)
 
@@ -224,10 +227,9 @@ class Cluster(Staying):
             try:
                 answer = self._members[task].answer_to(number, max(0.0, until - time.monotonic()))
                 found[task] = answer.facts                      # type: ignore[attr-defined]
-            except errors.DeadlineExceededError as error:
-                found[task] = {"task": task, "no answer": error.message}
             except errors.Error as error:
-                found[task] = {"task": task, "lost": error.message}
+                late = isinstance(error, errors.DeadlineExceededError)
+                found[task] = {"task": task, "no answer" if late else "lost": error.message}
         return found
 
     def when_lost(self, callback: Callable[[str], None]) -> Callable[[], None]:
@@ -236,9 +238,7 @@ class Cluster(Staying):
 
     def flush(self) -> None:
         """Wait until the spans that tasks recorded so far are in the journal."""
-        for member in list(self._members.values()):
-            if member.lost is None:
-                member.ask(m.StatusRequest(flush=True), self._timeout)
+        self._ask_all([one for one in list(self._members.values()) if one.lost is None], m.StatusRequest(flush=True))
 
     # registering
     def register(self, task: str, handle: str, program: bytes, targets: Iterable[str] = ()) -> None:

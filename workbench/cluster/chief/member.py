@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import threading
 import time
 from collections import deque
@@ -16,6 +17,8 @@ from workbench.cluster.wire.frames import Frame
 from workbench.core.trace import Journal
 
 __all__ = ["Member"]
+
+logger = logging.getLogger("workbench")
 
 _AGAIN_SECONDS = 0.005    # between two looks whether a connection has room
 
@@ -72,8 +75,9 @@ class Member:
 
     def lose(self, why: str) -> None:
         """It is gone: nothing can be asked of it any more."""
-        self.lost = errors.UnavailableError(f"{self.task} at {self.address} was lost ({why}); its worker process died or "
-                                            "cannot be reached; close this cluster and start a new one")
+        said = f"{self.task} at {self.address} was lost ({why}); its worker process died or cannot be reached"
+        self.lost = errors.UnavailableError(f"{said}; close this cluster and start a new one")
+        logger.error("workbench: %s", said)      # what to do depends on whether training is brought back
         self.tell("lost", f"{self.task} was lost ({why}); its worker process died or cannot be reached",
                   "Close this cluster, start a new one and restore the newest checkpoint.")
 

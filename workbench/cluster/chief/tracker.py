@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -20,8 +19,6 @@ from workbench.core.trace import Journal
 from workbench.viz.palette import short_task
 
 __all__ = ["EPOCH", "Tracker"]
-
-logger = logging.getLogger("workbench")
 
 EPOCH = 1
 _RECORD_SECONDS = 0.02    # between two steps of one executable that are recorded
@@ -308,8 +305,6 @@ class Tracker:
             if first:
                 member.lose(why)
             mourners = list(self._mourners) if first else []
-        if first:
-            logger.error("workbench: %s", member.lost)
         for step, pending in list(self.pending.items()):
             if member.task in pending.tasks:
                 pending.fail(errors.AbortedError(

@@ -192,5 +192,6 @@ async def _ask(client: Client, address: str) -> int:
             status = await client.rpc(address).wb_status()
         return int(status["hosted"])
     except (OSError, TimeoutError, KeyError, TypeError) as error:
-        logger.warning("workbench: worker %s did not say what it hosts (%s); it is used last", address, error)
+        logger.warning("workbench: worker %s did not say what it hosts (%s); it is used last", address,
+                       str(error) or type(error).__name__)
         return _SILENT

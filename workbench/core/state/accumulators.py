@@ -124,16 +124,16 @@ class Accumulator:
 
     def begin(self, step: int) -> None:
         """Training begins at `step`, or begins anew: then what an earlier life of it left here is forgotten, and named
-        workers that are still ahead get AbortedError."""
+        workers that are still ahead get AbortedError. One that was closed is open again, also where it begins first."""
         with self._lock:
             waiting: list[_Take] = []
             if self._begun:
                 waiting, self._takes = list(self._takes), deque()
-                self._sum, self._count, self._members, self._closed = None, 0, None, False
+                self._sum, self._count, self._members = None, 0, None
                 self._sent.clear()
                 self._released.clear()
             self.global_step = step if self._begun else max(self.global_step, step)
-            self._begun = True
+            self._begun, self._closed = True, False
         self._fail(waiting)
 
     # checkpoints

@@ -124,8 +124,9 @@ def _publish(base: Place, step: int | None, records: Sequence[Mapping[str, Any]]
         check_shards(base, body)
     except errors.DataLossError as problem:
         raise errors.FailedPreconditionError(
-            f"{problem.message}: it was written a moment ago, perhaps on another machine; all tasks and this process must see "
-            "one folder, so give a shared one, or a URL such as s3://bucket/name") from problem
+            f"{problem.message.partition(';')[0]}: it was written a moment ago, and was removed since or is on another "
+            "machine; all tasks and this process must see one folder, so give a shared one, or a URL such as s3://bucket/name"
+        ) from problem
     try:
         content = seal(body)
     except (TypeError, ValueError) as problem:

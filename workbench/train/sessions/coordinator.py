@@ -26,6 +26,10 @@ class _StillRunning(errors.DeadlineExceededError, RuntimeError):
     """Threads did not end in time; programs know it as a RuntimeError."""
 
 
+class _QueueThread(threading.Thread):
+    """Runs enqueue operations, or cancels them."""
+
+
 class Coordinator:
     """Lets threads stop together: any asks for it, all see it, `join` waits and re-raises the first error."""
 
@@ -67,6 +71,10 @@ class Coordinator:
     def register_thread(self, thread: threading.Thread) -> None:
         """Count `thread` among those that join() waits for."""
         self._threads.append(thread)
+
+    def feeding(self) -> list[threading.Thread]:
+        """The threads of queue runners that were started with this coordinator, whoever started them."""
+        return [thread for thread in self._threads if isinstance(thread, _QueueThread)]
 
     @contextlib.contextmanager
     def stop_on_exception(self) -> Iterator[None]:
@@ -161,7 +169,7 @@ class QueueRunner:
         return threads
 
     def _thread(self, target: Callable[..., None], name: str, daemon: bool, *args: Any) -> threading.Thread:
-        return threading.Thread(target=target, args=args, name=name, daemon=daemon)
+        return _QueueThread(target=target, args=args, name=name, daemon=daemon)
 
     def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
         stopped = False

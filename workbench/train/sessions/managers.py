@@ -231,7 +231,7 @@ class SessionManager:
         if checkpoint_dir is not None and checkpoint_filename_with_path is not None:
             raise errors.InvalidArgumentError("recover_session: Can not provide both checkpoint_dir and "
                                               "checkpoint_filename_with_path.; leave one out")
-        session = Session(master or None, self._graph, config)
+        session = self._opened(master, config, chief=True)
         wait = max_wait_secs if wait_for_checkpoint and checkpoint_dir is not None else 0.0
         found = wait_until(lambda: self._restored(session, saver, checkpoint_dir, checkpoint_filename_with_path), wait,
                            min(self._pause, 0.1), what=f"for a checkpoint in {checkpoint_dir}")
@@ -240,12 +240,20 @@ class SessionManager:
 
     def wait_for_session(self, master: Any, config: Any = None, max_wait_secs: float = float("inf")) -> Session:
         """A session on a model that another process initialises. DeadlineExceededError where that takes too long."""
-        session = Session(master or None, self._graph, config)
+        session = self._opened(master, config, chief=False)
         if not wait_until(lambda: not self._not_ready(session)[1], max_wait_secs, min(self._pause, 0.05),
                           what="for the chief, which gives the variables their values"):
             session.close()
             raise errors.DeadlineExceededError(f"wait_for_session: Session was not ready after waiting {max_wait_secs:g} "
                                                "secs.; start the chief")
+        return session
+
+    def _opened(self, master: Any, config: Any, chief: bool) -> Session:
+        """A session; what its cluster lost is opened anew, empty if the `chief` asks, who gives variables their values."""
+        session = Session(master or None, self._graph, config)
+        cluster = getattr(session.backend, "cluster", None)
+        if cluster is not None and getattr(cluster, "lost", None):
+            cluster.recover(empty=chief)
         return session
 
     def _not_ready(self, session: Session) -> tuple[str, str]:

@@ -298,6 +298,8 @@ class MonitoredTrainingSession:
     def _recover(self, generation: int, loss: errors.Error) -> None:
         """Bring training back after a loss, unless another thread has done so since."""
         if not self._can_recover():
+            if self._checkpoints is not None and hasattr(self._cluster(), "recover"):
+                loss.add_note(f"there is no checkpoint in {self._folder} to go on from")
             raise loss
         with self._lock:
             if self._generation() != generation:
@@ -337,7 +339,8 @@ class MonitoredTrainingSession:
         raise AssertionError(action)
 
     def _reopen(self, because: errors.Error) -> Event:
-        logger.warning("workbench: %s; training goes on from %s", because,
+        fact = because.message.partition(";")[0]      # what else it says is for programs that do not go on
+        logger.warning("workbench: %s; training goes on from %s", fact,
                        "the newest checkpoint" if self._chief else "what the chief restores")
         self._stop_threads()
         if self._checkpoints is not None:
@@ -354,7 +357,7 @@ class MonitoredTrainingSession:
 
     def _stop_threads(self) -> None:
         self._coord.request_stop()
-        for thread in self._threads:
+        for thread in self._coord.feeding():      # those of hooks, too: else they would cancel what begins anew
             thread.join(self._grace)
 
     def should_stop(self) -> bool:
