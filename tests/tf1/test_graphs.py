@@ -143,3 +143,18 @@ def test_a_function_with_its_own_gradient_is_written_and_read():
     assert "IdentityN" in {node.op for node in proto.node}
     with tf.Graph().as_default(), tf.Session() as session:
         assert session.run(tf.import_graph_def(proto, return_elements=["sum:0"], name=""), {"x:0": 5.0}) == [18.0]
+
+
+def test_operations_of_types_that_nobody_knows_stand_in_graphs():
+    graph, yes = tf.Graph(), tf.AttrValue(b=True)
+    with graph.device("/job:worker/replica:2"):
+        first = graph.create_op("an_op", [], [tf.float32, tf.string], attrs={"yes": yes})
+    with graph.control_dependencies([first]), graph.name_scope("bar") as scope:
+        second = graph.create_op("other", list(first.outputs)[::-1], [], name=scope)
+    assert [op.name for op in graph.get_operations()] == ["an_op", "bar"] and first.type == "an_op"
+    assert [t.dtype for t in first.outputs] == [tf.float32, tf.string] and first.get_attr("yes") is True
+    assert first.node_def == tf.NodeDef(name="an_op", op="an_op", device="/job:worker/replica:2", attr={"yes": yes})
+    assert list(second.node_def.input) == ["an_op:1", "an_op", "^an_op"]
+    assert [node.op for node in graph.as_graph_def().node] == ["an_op", "other"]
+    with tf.Session(graph=graph) as session, pytest.raises(tf.errors.NotFoundError, match="Op type not registered 'third'"):
+        session.run(graph.create_op("third", [], [tf.float32]).outputs[0])

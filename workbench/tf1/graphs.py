@@ -18,8 +18,10 @@ from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.run.session import Session
 from workbench.formats import folders, graph_util, messages, meta, saved_model, saver
 from workbench.formats import values as values_of
-from workbench.formats.reader import create_operation, import_graph_def
+from workbench.formats.own import importer
+from workbench.formats.reader import as_message, create_operation, import_graph_def
 from workbench.formats.schema import ENUMS
+from workbench.formats.unknown import create_unknown
 from workbench.formats.writer import MIN_CONSUMER, PRODUCER, graph_def, node_def
 from workbench.nn.variables import Variable
 from workbench.tf1.missing import Namespace
@@ -129,7 +131,11 @@ def _create_op(graph: Graph, op_type: str, inputs: Sequence[Any], dtypes: Sequen
                name: str | None = None, attrs: Mapping[str, Any] | None = None, op_def: Any = None, compute_shapes: bool = True,
                compute_device: bool = True) -> Operation:
     """Add one operation of TensorFlow's type `op_type`, with attributes as AttrValue messages; element types and shapes follow
-    from these and from `inputs`. UnimplementedError for a type that is not offered, DtypeError where `dtypes` are others."""
+    from these and from `inputs`. One of a type that is not offered has outputs of `dtypes`, and no step runs it. DtypeError
+    where `dtypes` are others."""
+    if importer(op_type) is None:
+        return create_unknown(graph, op_type, inputs, dtypes, name, {
+            key: as_message("AttrValue", value, "create_op") for key, value in (attrs or {}).items()})
     made = create_operation(graph, op_type, inputs, name, attrs)
     if [as_dtype(dtype) for dtype in dtypes] != [t.dtype for t in made.outputs]:
         raise errors.DtypeError(f"create_op: {op_type} {made.name!r} has outputs of {[t.dtype.name for t in made.outputs]} but "
