@@ -9,7 +9,8 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.probability.base import NOT_REPARAMETERIZED, Distribution, RegisterKL, kl_divergence
-from workbench.nn.probability.bijectors import Bijector, Identity
+from workbench.nn.probability.bijector import Bijector, Identity
+from workbench.nn.probability.bijectors import over
 from workbench.nn.probability.vector import Categorical
 
 __all__ = ["Independent", "Mixture", "MixtureSameFamily", "QuantizedDistribution", "TransformedDistribution"]
@@ -70,19 +71,17 @@ class TransformedDistribution(_Around):
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         full = shape if self._event is None else ops.concat([shape, ops.constant(self._event, "int32")], axis=0)
-        return self.bijector._forward(self.distribution._draw(full, seed))
+        return self.bijector.forward(self.distribution._draw(full, seed))
 
     def _turned(self, y: Tensor) -> Tensor:
         """log |det dx/dy|, one number an event."""
-        found = self.bijector.inverse_log_det_jacobian(y)
-        inside = self._rank() - self.bijector.event_ndims
-        return found if inside <= 0 else ops.reduce_sum(found, axis=list(range(-inside, 0)))
+        return over(self.bijector.inverse_log_det_jacobian(y), self.bijector, y, self._rank() - (self.bijector._ndims or 0))
 
     def _rank(self) -> int:
-        return max(self.event_shape.rank or 0, self.bijector.event_ndims)
+        return max(self.event_shape.rank or 0, self.bijector._ndims or 0)
 
     def _log_prob(self, y: Tensor) -> Tensor:
-        x = self.bijector._inverse(y)
+        x = self.bijector.inverse(y)
         inner = self.distribution.log_prob(x)
         outside = self._rank() - (self.distribution.event_shape.rank or 0)
         if outside > 0:
@@ -95,15 +94,15 @@ class TransformedDistribution(_Around):
 
     def _cdf(self, y: Tensor) -> Tensor:
         self._scalar("cdf")
-        return self.distribution.cdf(self.bijector._inverse(y))
+        return self.distribution.cdf(self.bijector.inverse(y))
 
     def _survival_function(self, y: Tensor) -> Tensor:
         self._scalar("survival_function")
-        return self.distribution.survival_function(self.bijector._inverse(y))
+        return self.distribution.survival_function(self.bijector.inverse(y))
 
     def _quantile(self, p: Tensor) -> Tensor:
         self._scalar("quantile")
-        return self.bijector._forward(self.distribution.quantile(p))
+        return self.bijector.forward(self.distribution.quantile(p))
 
 
 class Independent(_Around):

@@ -8,7 +8,7 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import name_scope
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, RegisterKL
-from workbench.nn.probability.bijectors import Affine
+from workbench.nn.probability.bijectors_linear import Affine
 from workbench.nn.probability.checked import none_zero
 from workbench.nn.probability.made import TransformedDistribution
 from workbench.nn.probability.scalar import Exponential, Laplace

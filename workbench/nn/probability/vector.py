@@ -112,7 +112,7 @@ class _Counted(_Vectors):
 
     def _possible(self, x: Tensor) -> Sequence[Operation]:
         return [*counts(x, "counts"), assert_equal(ops.reduce_sum(x, axis=-1), self.total_count,
-                                                   message="counts must sum to total_count")]
+                                                   message="counts must sum to `self.total_count`")]
 
 
 class Multinomial(_Counted):
