@@ -145,3 +145,17 @@ def test_elements_of_another_type_are_refused() -> None:
     assert Single().name == "single"
     with pytest.raises(TypeError, match="Input had dtype float64 but expected float32"):
         Single().forward(wb.constant(X))
+
+
+def test_large_numbers_have_a_slope_by_sinh_and_arcsinh() -> None:
+    x = np.array([1e30, -1e25, 3.0], np.float32)
+    there = run(MAPS.SinhArcsinh(skewness=np.float32(0.5), tailweight=np.float32(0.5)).forward_log_det_jacobian(x))
+    exact = x.astype(np.float64)
+    turned = (np.arcsinh(exact) + 0.5) * 0.5
+    np.testing.assert_allclose(there, np.log(np.cosh(turned) * 0.5) - 0.5 * np.log1p(exact ** 2), rtol=1e-5)
+
+
+def test_one_triangle_maps_many_vectors_and_maps_them_back() -> None:
+    many = np.array([[X, 2 * X], [X + 1, -X]])
+    for one in (MAPS.Affine(X, scale_tril=np.eye(3) + np.tri(3)), VECTORS["rank"]()):
+        np.testing.assert_allclose(run(one.inverse(one.forward(many) + 0.0)), many, rtol=1e-6)

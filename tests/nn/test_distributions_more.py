@@ -437,3 +437,13 @@ def test_what_is_known_of_a_mean():
 def test_what_no_distribution_is(make, kind, text: str):
     with pytest.raises(kind, match=re.escape(text)):
         make()
+
+
+def test_the_scale_of_normal_vectors_is_an_operator():
+    for one in (normal.MultivariateNormalTriL(MEAN, TRIANGLE), normal.MultivariateNormalFullCovariance(
+            MEAN, np.tril(TRIANGLE) @ np.tril(TRIANGLE).T)):
+        matrix, turned = run([one.scale.to_dense(), one.scale.matvec(wb.constant(MEAN))])
+        np.testing.assert_allclose(matrix @ matrix.T, np.tril(TRIANGLE) @ np.tril(TRIANGLE).T)
+        np.testing.assert_allclose(turned, matrix @ MEAN)
+    along = vector.MultivariateNormalDiag(MEAN, np.array([1.0, 2.0, 3.0])).scale
+    np.testing.assert_allclose(run(along.to_dense()), np.diag([1.0, 2.0, 3.0]))

@@ -29,7 +29,28 @@ def sparse(indices: Any, values: Any, shape: Any) -> Any:
     return tf.SparseTensor(np.array(indices, np.int64).reshape(-1, len(shape)), np.array(values), np.array(shape, np.int64))
 
 
+D = tf.contrib.distributions
+
 BUILDING = {
+    "components of other types": (lambda: D.Mixture(D.Categorical([0.3, 0.2]), [D.Normal([1.0], [2.0]), D.Normal(
+        np.ones(1), np.ones(1))]), TypeError, "same dtype"),
+    "classes without components": (lambda: D.Mixture(D.Categorical([0.1, 0.5]), [D.Normal(1.0, 2.0)]), ValueError,
+                                   "cat.num_classes != len"),
+    "a covariance that is none": (lambda: D.MultivariateNormalFullCovariance(np.zeros(2), [[1.0, 0.5], [0.2, 1.0]], True),
+                                  ValueError, "not symmetric"),
+    "an operation": (lambda: tf.convert_to_tensor(tf.no_op()), TypeError, "Can't convert Operation 'NoOp' to Tensor"),
+    "an integer as a scale": (lambda: tf.contrib.layers.l1_regularizer(0), ValueError, "scale cannot be an integer: 0"),
+    "decay without steps": (lambda: tf.contrib.layers.optimize_loss(
+        tf.Variable(1.0), None, 0.1, "SGD", learning_rate_decay_fn=lambda rate, step: rate), ValueError,
+        "global_step is required for learning_rate_decay_fn"),
+    "instance_norm": (lambda: tf.contrib.layers.instance_norm(tf.placeholder(F)), ValueError, "undefined rank"),
+    "matmul": (lambda: tf.matmul(np.zeros((2, 3)), np.zeros((2, 3))), ValueError, "Dimensions must be equal, but are 3 and 2"),
+    "conv2d": (lambda: tf.nn.conv2d(tf.placeholder(F), tf.placeholder(F), [2, 1, 1, 1], "SAME"), tf.errors.InvalidArgumentError,
+               "strides in the batch and depth"),
+    "max_pool": (lambda: tf.nn.max_pool(tf.placeholder(F), [1, 1, 1, 1], [2, 1, 1, 1], "SAME"), tf.errors.UnimplementedError,
+                 "Pooling is not yet supported on the batch"),
+    "floats of a sparse tensor": (lambda: tf.assert_same_float_dtype([sparse([[0]], [1.0], [2])], tf.float32), ValueError,
+                                  "float64 but float32"),
     "an axis beyond the rank": (lambda: tf.reduce_sum(np.zeros((2, 5), F), [-3]), ValueError, "Invalid reduction dimension -3"),
     "a running sum along no axis": (lambda: tf.cumsum(np.zeros((2, 5), F), 2), tf.errors.InvalidArgumentError,
                                     r"Expected scan axis in the range \[-2, 2\)"),

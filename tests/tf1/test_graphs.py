@@ -158,3 +158,13 @@ def test_operations_of_types_that_nobody_knows_stand_in_graphs():
     assert [node.op for node in graph.as_graph_def().node] == ["an_op", "other"]
     with tf.Session(graph=graph) as session, pytest.raises(tf.errors.NotFoundError, match="Op type not registered 'third'"):
         session.run(graph.create_op("third", [], [tf.float32]).outputs[0])
+
+
+def test_enumerations_of_messages_and_types_of_operations():
+    types = tf.core.framework.types_pb2
+    assert types.DataType.Name(1) == "DT_FLOAT" and types.DataType.Value("DT_INT32") == types.DT_INT32 == 3
+    assert {"DT_STRING", "DT_BOOL"} <= set(types.DataType.keys()) and 7 in types.DataType.values()
+    with tf.Graph().as_default():
+        x, _ = tf.nn.top_k([[1.0, 2.0]])
+        assert x.op._output_types == [types.DT_FLOAT, types.DT_INT32] and x.op._input_types == [tf.float32]
+        assert x._shape_tuple() == (1, 1) and tf.placeholder(tf.float32)._shape_tuple() is None

@@ -212,7 +212,8 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: Any = N
             continue
         own = tensor.dtype
         if found is not None and own is not found:
-            raise errors.DtypeError(f"assert_same_float_dtype: {tensor.name} is {own.name} but {found.name} is needed; cast it")
+            raise errors.DtypeError(f"assert_same_float_dtype: {getattr(tensor, 'name', tensor)} is {own.name} but "
+                                    f"{found.name} is needed; cast it")
         found = own
     found = found or as_dtype("float32")
     if not found.is_floating:

@@ -101,6 +101,8 @@ class _Messages(Namespace):
     def __getattr__(self, name: str) -> Any:
         if name in messages.names():
             return message(name)
+        if name in ENUMS:
+            return messages.enumeration(name)
         if name in ENUMS["DataType"]:
             return ENUMS["DataType"][name]
         return super().__getattr__(name)
@@ -222,8 +224,12 @@ def install() -> None:
             (Operation, "op_def", property(_op_def, doc=_op_def.__doc__)),
             (Operation, "traceback", property(_traceback, doc=_traceback.__doc__)),
             (Operation, "values", lambda op: op.outputs),
+            (Operation, "_input_types", property(lambda op: [t.dtype for t in op.inputs], doc="Those of its inputs.")),
+            (Operation, "_output_types", property(lambda op: [t.dtype.as_datatype_enum for t in op.outputs],
+                                                  doc="Those of its outputs, by their numbers in messages.")),
             (Operation, "_id", property(lambda op: op.id, doc="Larger than that of every operation made before.")),
             (Tensor, "_shape_as_list", _shape_as_list),
+            (Tensor, "_shape_tuple", lambda tensor: None if tensor.shape.rank is None else tuple(tensor.shape.as_list())),
             (Variable, "_ref", lambda variable: variable),      # what TensorFlow's assignments take and its readers give
             (Tensor, "value_index", property(lambda tensor: tensor.index, doc="Which output of its operation it is.")),
             (ClusterSpec, "as_cluster_def", _cluster_def), (Shape, "as_proto", values_of.shape_proto),

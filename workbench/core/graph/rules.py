@@ -86,7 +86,8 @@ def _bind_dim(where: str, text: str, letter: str, dim: Dim, place: str, binding:
         return
     known, first = binding.get(letter, (None, place))
     if known is not None and dim is not None and known != dim:
-        raise errors.ShapeError(f"{where}: {first} is {known} but {place} is {dim}; both are {letter!r} in {text!r}")
+        raise errors.ShapeError(f"{where}: {first} is {known} but {place} is {dim}; both are {letter!r} in {text!r} "
+                                f"(Dimensions must be equal, but are {known} and {dim})")
     binding[letter] = (known if dim is None else dim, first if known is not None else place)
 
 

@@ -336,7 +336,7 @@ def _scattered(inputs, attrs):
                 Shape(updates.sizes[outer:])):
             raise errors.ShapeError(f"scatter_nd: updates have shape {updates} but indices of {depth} axes leave "
                                     f"{Shape(into.sizes[depth:])} of shape {into}; end it with the latter (The inner "
-                                    f"{len(into.sizes) - depth} dimensions of output.shape={into} must match the inner dimensions of "
+                                    f"{len(into.sizes) - depth} dimensions of output.shape={into} must match those of "
                                     f"updates.shape={updates})")
     return [into]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
@@ -158,11 +160,19 @@ class Weibull(Bijector):
                             + ops.log(self.scale / self.concentration))
 
 
+def _log_root(x: Tensor) -> Tensor:
+    """log √(1 + x²), which is log |x| where x² might be too large a number."""
+    large = ops.abs(x) > float(np.finfo(x.dtype.numpy).eps) ** -0.5
+    near, far = (ops.where(which, ops.ones_like(x), x) for which in (large, ops.logical_not(large)))
+    found: Tensor = ops.where(large, ops.log(ops.abs(far)), 0.5 * ops.log1p(ops.square(near)))
+    return found
+
+
 class SinhArcsinh(Bijector):
     """y = sinh((arcsinh(x) + `skewness`) · `tailweight`), defaults 0 and 1: the identity."""
 
     def __init__(self, skewness: Any = None, tailweight: Any = None, event_ndims: int = 0, validate_args: bool = False,
-                 name: str = "SinhArcsinh") -> None:
+                 name: str = "sinh_arcsinh") -> None:
         super().__init__(event_ndims, validate_args=validate_args, name=name)
         self.skewness = convert(0.0 if skewness is None else skewness)
         self.tailweight = convert(1.0 if tailweight is None else tailweight, self.skewness.dtype)
@@ -179,7 +189,7 @@ class SinhArcsinh(Bijector):
     def _forward_log_det_jacobian(self, x: Tensor) -> Tensor:
         turned = ops.abs((ops.asinh(x) + self.skewness) * self.tailweight)
         log_cosh = turned + ops.log1p(ops.exp(-2.0 * turned)) - 0.6931471805599453
-        return self._summed(log_cosh + ops.log(self.tailweight) - 0.5 * ops.log1p(ops.square(x)))
+        return self._summed(log_cosh + ops.log(self.tailweight) - _log_root(x))
 
 
 class Permute(Bijector):

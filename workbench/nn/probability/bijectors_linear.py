@@ -25,6 +25,11 @@ def _times(matrix: Tensor, x: Tensor) -> Tensor:
     return found
 
 
+def _each(matrix: Tensor, x: Tensor) -> Tensor:
+    """The matrix, once for each vector of x."""
+    return matrix + ops.zeros_like(x)[..., None]
+
+
 class Affine(Bijector):
     """y = scale x + `shift`; scale is the sum of what is given of identity times a number, a diagonal [n], a lower triangle
     [n, n], and V diag(d) Vᵀ with V = `scale_perturb_factor` [n, k] and d = `scale_perturb_diag` [k] (ones), or the identity
@@ -56,7 +61,7 @@ class Affine(Bijector):
 
     def _check(self) -> None:
         """Steps fail where the scale is singular."""
-        what = "Singular: the diagonal of the scale"
+        what = "Singular: identity_multiplier should be non-zero: it" if self._only_multiplier else "Singular: diagonal part"
         if self._tril is not None:
             self._tril = ops.matrix_set_diag(self._tril, none_zero(ops.matrix_diag_part(self._tril), what))
         elif self._diagonal is not None:
@@ -72,9 +77,9 @@ class Affine(Bijector):
     def _inverse(self, y: Tensor) -> Tensor:
         y = y if self.shift is None else y - self.shift
         if self._matrix is not None:
-            return ops.squeeze(ops.matrix_solve(self._matrix, y[..., None]), axis=[-1])
+            return ops.squeeze(ops.matrix_solve(_each(self._matrix, y), y[..., None]), axis=[-1])
         if self._tril is not None:
-            return ops.squeeze(ops.matrix_triangular_solve(self._tril, y[..., None]), axis=[-1])
+            return ops.squeeze(ops.matrix_triangular_solve(_each(self._tril, y), y[..., None]), axis=[-1])
         return y if self._diagonal is None else y / self._diagonal
 
     def _forward_log_det_jacobian(self, x: Tensor) -> Tensor:

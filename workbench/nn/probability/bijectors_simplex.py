@@ -119,7 +119,7 @@ class AbsoluteValue(Bijector):
 
     def __init__(self, event_ndims: Any = 0, validate_args: bool = False, name: str = "absolute_value") -> None:
         if constant_value(convert(event_ndims)) not in (None, 0):
-            raise ValueError(f"Only event_ndims = 0 is supported: event_ndims was {event_ndims!r}; map numbers")
+            raise ValueError(f"Only event_ndims = 0 is supported: event_ndims {event_ndims!r} was not 0; map numbers")
         super().__init__(event_ndims, validate_args=validate_args, name=name)
         if self._ndims is None and validate_args:
             self._given_ndims = after([assert_equal(event_ndims, 0, message="event_ndims was not 0")], event_ndims)

@@ -51,7 +51,8 @@ class TransformedDistribution(_Around):
         if not alone and (self._more is not None or self._event is not None):
             raise errors.InvalidArgumentError(
                 f"TransformedDistribution: batch_shape is {self._more} and event_shape {self._event} but the distribution has "
-                f"{distribution.batch_shape} and {distribution.event_shape}; give them for a distribution of one number alone")
+                f"{distribution.batch_shape} and {distribution.event_shape}; give them for a distribution of one number alone "
+                "(base distribution not scalar)")
         super().__init__(distribution.dtype, distribution.reparameterization_type, validate_args,
                          distribution.allow_nan_stats, parameters, distribution._graph_parents,
                          name or f"{self.bijector.name}{distribution.name}")
@@ -235,11 +236,14 @@ class Mixture(_Mixed):
         for one in components:
             if not isinstance(one, Distribution):
                 raise TypeError(f"all entries in components must be Distribution instances but saw: {one}")
-            if one.dtype != components[0].dtype or not one.event_shape.compatible(components[0].event_shape):
-                raise ValueError(f"All components must have the same dtype and event shape, but {components[0]} and {one}")
+            if one.dtype != components[0].dtype:
+                raise TypeError(f"All components must have the same dtype, but {components[0]} and {one}")
+            if not one.event_shape.compatible(components[0].event_shape):
+                raise ValueError(f"All components must have the same event shape, but {components[0]} and {one}")
         size = cat.logits.shape.as_list()[-1] if cat.logits.shape.rank else None
         if size is not None and size != len(components):
-            raise ValueError(f"cat.num_classes is {size} but there are {len(components)} components; give one for each class")
+            raise ValueError(f"cat.num_classes is {size} but there are {len(components)} components; give one for each class "
+                             "(cat.num_classes != len(components))")
         self.cat, self.components, self.num_components = cat, tuple(components), len(components)
         super().__init__(cat, components[0], NOT_REPARAMETERIZED, validate_args, allow_nan_stats, name, parameters)
 
