@@ -1,4 +1,4 @@
-"""Operations of types that nobody here knows, by `Graph.create_op`: they stand in graphs and GraphDefs; a step refuses them."""
+"""Operations of types that nobody here knows, as create_op adds them: they stand in graphs and GraphDefs, no step runs them."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -86,7 +86,7 @@ class Bijector:
             return y
         return after([assert_positive(y, message="Inverse transformation input must be greater than 0")], y)
 
-    def _event_dims_tensor(self, sample: Tensor) -> Any:
+    def _event_dims_tensor(self, _sample: Tensor) -> Any:
         """The axes of an event: int32 [event_ndims]."""
         return ops.range(-self.event_ndims, 0) if self._ndims is None else list(range(-self._ndims, 0))
 
