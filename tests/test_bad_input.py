@@ -73,7 +73,8 @@ CPUS = {1: "/job:localhost/task:0/device:CPU:0",
 TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
     "shapes that do not fit at construction": (
         lambda w: wb.matmul(w.x, wb.zeros([4, 5], name="z"), name="product"), errors.ShapeError,
-        "matmul: a axis 1 is 3 but b axis 0 is 4; both are 'k' in 'a[m,k] b[k,n] -> [m,n]'"
+        "matmul: a axis 1 is 3 but b axis 0 is 4; both are 'k' in 'a[m,k] b[k,n] -> [m,n]' "
+        "(Dimensions must be equal, but are 3 and 4)"
         + PLACES.format(op="'product'", inputs="x:0 float32[?,3], z:0 float32[4,5]")),
     "dtypes that do not fit at construction": (
         lambda w: wb.add(w.x, w.n, name="sum"), errors.DtypeError,
@@ -201,7 +202,8 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         + PLACES.format(op="'ratio'", inputs="n:0 int32[], n:0 int32[]")),
     "shapes that do not fit at run time": (
         lambda w: w.run(wb.matmul(w.any, w.v, name="product"), {w.any: np.ones((2, 5))}), errors.ShapeError,
-        "matmul: a axis 1 is 5 but b axis 0 is 3; both are 'k' in 'a[m,k] b[k,n] -> [m,n]'"
+        "matmul: a axis 1 is 5 but b axis 0 is 3; both are 'k' in 'a[m,k] b[k,n] -> [m,n]' "
+        "(Dimensions must be equal, but are 5 and 3)"
         + PLACES.format(op="'product'", inputs="any:0 float32[2,5], v/read_1:0 float32[3,2]")),
     "NaN where none is allowed": (
         lambda w: w.run(wb.check_numerics(w.any, message="loss", name="guard"), {w.any: [1.0, np.nan]}),

@@ -116,7 +116,7 @@ LAYERS = (
     ("twins of operations", "formats.twins formats.elements formats.frames"),
     ("seeds, handles and arrays of graphs", "formats.seeds formats.gates formats.arrays"),
     ("families of twins", "formats.families.*"),
-    ("operations of our own as data", "formats.own"),
+    ("operations of our own as data", "formats.own formats.unknown"),
     ("names of outputs", "formats.outputs"),
     ("branches and loops of functions", "formats.chosen"),
     ("functions of graphs", "formats.functions formats.definitions"),

@@ -72,6 +72,7 @@ def test_error():
     with pytest.raises(wb.errors.ShapeError) as error:
         wb.matmul(a, b, name="product")
     first, operation, inputs, built = str(error.value).splitlines()
-    assert first == "matmul: a axis 1 is 3 but b axis 0 is 4; both are 'k' in 'a[m,k] b[k,n] -> [m,n]'"
+    assert first == ("matmul: a axis 1 is 3 but b axis 0 is 4; both are 'k' in 'a[m,k] b[k,n] -> [m,n]' "
+                     "(Dimensions must be equal, but are 3 and 4)")
     assert (operation, inputs) == ("  operation: 'product'", "  inputs: a:0 float32[2,3], b:0 float32[4,5]")
     assert built.startswith("  built at: ") and __file__ in built

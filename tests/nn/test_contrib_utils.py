@@ -67,3 +67,17 @@ def test_a_global_step_is_an_integer_scalar():
         schedules.assert_global_step(wb.Variable([1]))
     with pytest.raises(TypeError, match="Expected global_step_tensor to be global_step:0, got other:0"):
         schedules.assert_or_get_global_step(global_step_tensor=wb.Variable(0, name="other"))
+
+
+def test_regularizers_are_called_as_they_are_asked_to_be():
+    import workbench.tf1 as tf
+    layers = tf.contrib.layers
+    with tf.Graph().as_default():
+        x = tf.constant(1.0, shape=[2, 3])
+        made = [layers.l1_l2_regularizer(*scales)(x).op.name for scales in ((0.0, 1.0), (1.0, 0.0), (0.5, 0.5))]
+        with tf.name_scope("foo"):
+            made.append(layers.l1_l2_regularizer(1.0, 1.0, scope="both")(x).op.name)
+    assert made == ["l1_l2_regularizer", "l1_l2_regularizer_1", "l1_l2_regularizer_2", "foo/both"]
+    for make in (layers.l1_regularizer, layers.l2_regularizer):
+        with pytest.raises(ValueError, match="scale cannot be an integer: 1"):
+            make(1)

@@ -7,7 +7,7 @@ import pytest
 import workbench as wb
 from tests.running import run
 from workbench import errors
-from workbench.nn.probability import bijectors, counts, discrete, normal, positive, relaxed, scalar, vector
+from workbench.nn.probability import bijectors, bijectors_linear, counts, discrete, normal, positive, relaxed, scalar, vector
 
 pytestmark = pytest.mark.usefixtures("graph")
 HALVES = [0.5, 0.5]
@@ -21,8 +21,8 @@ WRONG = [      # what is asked, with the wrong value x, which a right one of the
     ("classes must be 0 or more", lambda x, **v: vector.Categorical(probs=HALVES, **v).cdf(x), -1.0, 1.0),
     ("total_count must be 0 or more", lambda x, **v: vector.Multinomial(x, probs=HALVES, **v).mean(), -1.0, 1.0),
     ("total_count must be whole", lambda x, **v: vector.Multinomial(x, probs=HALVES, **v).mean(), 1.5, 0.0),
-    ("sum to total_count", lambda x, **v: vector.Multinomial(3.0, probs=HALVES, **v).prob(x), [1.0, 1.0], [1.0, 2.0]),
-    ("sum to total_count", lambda x, **v: counts.DirichletMultinomial(3.0, HALVES, **v).prob(x), [1.0, 1.0], [1.0, 2.0]),
+    ("sum to `self.total_count`", lambda x, **v: vector.Multinomial(3.0, probs=HALVES, **v).prob(x), [1.0, 1.0], [1.0, 2.0]),
+    ("sum to `self.total_count`", lambda x, **v: counts.DirichletMultinomial(3.0, HALVES, **v).prob(x), [1.0, 1.0], [1.0, 2.0]),
     ("positive", lambda x, **v: vector.Dirichlet([1.0, 2.0], **v).prob(x), [-1.0, 2.0], HALVES),
     ("sum to 1", lambda x, **v: vector.Dirichlet([1.0, 2.0], **v).prob(x), [3.0, 4.0], HALVES),
     ("positive", lambda x, **v: scalar.Gamma(1.0, 1.0, **v).log_prob(x), -1.0, 1.0),
@@ -40,7 +40,7 @@ WRONG = [      # what is asked, with the wrong value x, which a right one of the
      [[1.0, 0.0], [1.0, -1.0]]),
     ("greater than 0", lambda x, **v: bijectors.Exp(**v).inverse(x), -1.0, 1.0),
     ("at least -0.5", lambda x, **v: bijectors.PowerTransform(2.0, **v).forward(x), -1.0, -0.25),
-    ("non-zero", lambda x, **v: bijectors.Affine(scale_diag=x, **v).inverse([1.0, 1.0]), [1.0, 0.0], [1.0, -1.0]),
+    ("non-zero", lambda x, **v: bijectors_linear.Affine(scale_diag=x, **v).inverse([1.0, 1.0]), [1.0, 0.0], [1.0, -1.0]),
     ("non-zero", lambda x, **v: bijectors.Softplus(hinge_softness=x, **v).forward([1.0]), 0.0, -1.0),
     ("exactly one of each", lambda x, **v: bijectors.Permute(x, **v).forward([1.0, 2.0, 3.0]), [2, 0, 2], [2, 0, 1]),
 ]

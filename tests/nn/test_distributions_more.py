@@ -10,7 +10,19 @@ from scipy import special, stats
 import workbench as wb
 from tests.running import run
 from workbench import errors
-from workbench.nn.probability import base, bijectors, counts, made, normal, positive, relaxed, scalar, tools, vector
+from workbench.nn.probability import (
+    base,
+    bijectors,
+    bijectors_linear,
+    counts,
+    made,
+    normal,
+    positive,
+    relaxed,
+    scalar,
+    tools,
+    vector,
+)
 
 pytestmark = pytest.mark.usefixtures("graph")
 SEED = 5
@@ -239,7 +251,7 @@ def test_what_is_transformed_has_the_density_of_its_events():
 
 def test_numbers_become_vectors_by_a_triangle():
     one = scalar.Normal(np.float64(0.0), 1.0)
-    ours = made.TransformedDistribution(one, bijectors.Affine(MEAN, scale_tril=TRIANGLE), event_shape=[3])
+    ours = made.TransformedDistribution(one, bijectors_linear.Affine(MEAN, scale_tril=TRIANGLE), event_shape=[3])
     x = np.array([0.5, 0.7, 1.0])
     np.testing.assert_allclose(run(ours.log_prob(x)), stats.multivariate_normal(MEAN, COVARIANCES["triangle"]).logpdf(x))
     assert run(ours.sample(4)).shape == (4, 3) and ours.event_shape.as_list() == [3]
@@ -311,8 +323,8 @@ MAPS = {
     "identity": lambda: bijectors.Identity(), "exp": lambda: bijectors.Exp(), "softplus": lambda: bijectors.Softplus(),
     "softer": lambda: bijectors.Softplus(hinge_softness=0.7), "sigmoid": lambda: bijectors.Sigmoid(),
     "power": lambda: bijectors.PowerTransform(0.4), "power 0": lambda: bijectors.PowerTransform(),
-    "numbers": lambda: bijectors.Affine(np.float64(2.0), np.float64(-3.0), event_ndims=0),
-    "inverse": lambda: bijectors.Invert(bijectors.Affine(np.float64(2.0), np.float64(3.0), event_ndims=0)),
+    "numbers": lambda: bijectors_linear.Affine(np.float64(2.0), np.float64(-3.0), event_ndims=0),
+    "inverse": lambda: bijectors.Invert(bijectors_linear.Affine(np.float64(2.0), np.float64(3.0), event_ndims=0)),
     "chain": lambda: bijectors.Chain([bijectors.Exp(), bijectors.Softplus()])}
 
 
@@ -328,10 +340,10 @@ def test_maps_are_undone_and_know_their_slopes(name: str):
 
 
 VECTOR_MAPS = {
-    "triangle": lambda: bijectors.Affine(MEAN, scale_tril=TRIANGLE),
-    "all": lambda: bijectors.Affine(MEAN, np.float64(0.3), np.array([1.0, 2.0, 3.0]), TRIANGLE),
+    "triangle": lambda: bijectors_linear.Affine(MEAN, scale_tril=TRIANGLE),
+    "all": lambda: bijectors_linear.Affine(MEAN, np.float64(0.3), np.array([1.0, 2.0, 3.0]), TRIANGLE),
     "turned": lambda: bijectors.Permute([2, 0, 1]), "exp": lambda: bijectors.Exp(event_ndims=1),
-    "chain": lambda: bijectors.Chain([bijectors.Exp(), bijectors.Affine(MEAN, scale_tril=TRIANGLE)])}
+    "chain": lambda: bijectors.Chain([bijectors.Exp(), bijectors_linear.Affine(MEAN, scale_tril=TRIANGLE)])}
 
 
 @pytest.mark.parametrize("name", VECTOR_MAPS)
@@ -350,7 +362,7 @@ def test_maps_of_given_functions():
     assert run([one.forward(0.0), one.inverse(1.0), one.forward_log_det_jacobian(2.0)]) == [1, 0, 2]
     with pytest.raises(NotImplementedError, match="Cannot inverse with inline: it was made without the function"):
         bijectors.Inline(wb.exp).inverse(1.0)
-    with pytest.raises(NotImplementedError, match="log_det_jacobian not implemented"):
+    with pytest.raises(NotImplementedError, match="forward_log_det_jacobian not implemented"):
         bijectors.Bijector().forward_log_det_jacobian(1.0)
 
 
@@ -418,10 +430,20 @@ def test_what_is_known_of_a_mean():
     (lambda: made.TransformedDistribution(scalar.Normal(A, 1.0), event_shape=[2]), errors.InvalidArgumentError,
      "TransformedDistribution: batch_shape is None and event_shape [2] but the distribution has [3] and []"),
     (lambda: bijectors.PowerTransform(-1.0), errors.InvalidArgumentError, "PowerTransform: power is -1.0; give 0 or more"),
-    (lambda: bijectors.Affine(scale_diag=A, event_ndims=0), errors.InvalidArgumentError, "Affine: event_ndims is 0 but"),
+    (lambda: bijectors_linear.Affine(scale_diag=A, event_ndims=0), errors.InvalidArgumentError, "Affine: event_ndims is 0 but"),
     (lambda: tools.fill_triangular(A[:2]), errors.ShapeError, "(2) does not correspond to a triangular matrix"),
     (lambda: tools.percentile(A, 3, interpolation="linear"), ValueError, "must be in ('lower', 'higher', 'near"),
     (lambda: tools.normal_conjugates_known_scale_posterior(3, 1.0, 1.0, 1), TypeError, "Expected prior to be")])
 def test_what_no_distribution_is(make, kind, text: str):
     with pytest.raises(kind, match=re.escape(text)):
         make()
+
+
+def test_the_scale_of_normal_vectors_is_an_operator():
+    for one in (normal.MultivariateNormalTriL(MEAN, TRIANGLE), normal.MultivariateNormalFullCovariance(
+            MEAN, np.tril(TRIANGLE) @ np.tril(TRIANGLE).T)):
+        matrix, turned = run([one.scale.to_dense(), one.scale.matvec(wb.constant(MEAN))])
+        np.testing.assert_allclose(matrix @ matrix.T, np.tril(TRIANGLE) @ np.tril(TRIANGLE).T)
+        np.testing.assert_allclose(turned, matrix @ MEAN)
+    along = vector.MultivariateNormalDiag(MEAN, np.array([1.0, 2.0, 3.0])).scale
+    np.testing.assert_allclose(run(along.to_dense()), np.diag([1.0, 2.0, 3.0]))

@@ -143,3 +143,28 @@ def test_a_function_with_its_own_gradient_is_written_and_read():
     assert "IdentityN" in {node.op for node in proto.node}
     with tf.Graph().as_default(), tf.Session() as session:
         assert session.run(tf.import_graph_def(proto, return_elements=["sum:0"], name=""), {"x:0": 5.0}) == [18.0]
+
+
+def test_operations_of_types_that_nobody_knows_stand_in_graphs():
+    graph, yes = tf.Graph(), tf.AttrValue(b=True)
+    with graph.device("/job:worker/replica:2"):
+        first = graph.create_op("an_op", [], [tf.float32, tf.string], attrs={"yes": yes})
+    with graph.control_dependencies([first]), graph.name_scope("bar") as scope:
+        second = graph.create_op("other", list(first.outputs)[::-1], [], name=scope)
+    assert [op.name for op in graph.get_operations()] == ["an_op", "bar"] and first.type == "an_op"
+    assert [t.dtype for t in first.outputs] == [tf.float32, tf.string] and first.get_attr("yes") is True
+    assert first.node_def == tf.NodeDef(name="an_op", op="an_op", device="/job:worker/replica:2", attr={"yes": yes})
+    assert list(second.node_def.input) == ["an_op:1", "an_op", "^an_op"]
+    assert [node.op for node in graph.as_graph_def().node] == ["an_op", "other"]
+    with tf.Session(graph=graph) as session, pytest.raises(tf.errors.NotFoundError, match="Op type not registered 'third'"):
+        session.run(graph.create_op("third", [], [tf.float32]).outputs[0])
+
+
+def test_enumerations_of_messages_and_types_of_operations():
+    types = tf.core.framework.types_pb2
+    assert types.DataType.Name(1) == "DT_FLOAT" and types.DataType.Value("DT_INT32") == types.DT_INT32 == 3
+    assert {"DT_STRING", "DT_BOOL"} <= set(types.DataType.keys()) and 7 in types.DataType.values()
+    with tf.Graph().as_default():
+        x, _ = tf.nn.top_k([[1.0, 2.0]])
+        assert x.op._output_types == [types.DT_FLOAT, types.DT_INT32] and x.op._input_types == [tf.float32]
+        assert x._shape_tuple() == (1, 1) and tf.placeholder(tf.float32)._shape_tuple() is None

@@ -115,8 +115,8 @@ def test_operations_are_made_by_their_type(fresh):
     assert fresh.create_op("NoOp", [], [], name="literal/").name == "literal"
     with tf.Session() as session:
         assert session.run(made.outputs[0]).tolist() == [[5.0]]
-    with pytest.raises(NotImplementedError, match="create_op: operation type 'Nothing' is not offered"):
-        fresh.create_op("Nothing", [], [])
+    with pytest.raises(tf.errors.NotFoundError, match="Op type not registered 'Nothing'"), tf.Session(graph=fresh) as session:
+        session.run(fresh.create_op("Nothing", [], []))
     with pytest.raises(TypeError, match=r"NoOp 'NoOp' has outputs of \[\] but dtypes are \['float32'\]"):
         fresh.create_op("NoOp", [], [tf.float32])
 

@@ -9,7 +9,7 @@ from typing import Any
 from workbench import errors
 from workbench.formats.schema import ENUMS, MESSAGES
 
-__all__ = ["decode", "message", "names", "parse_json", "parse_text", "text_of"]
+__all__ = ["decode", "enumeration", "message", "names", "parse_json", "parse_text", "text_of"]
 
 _PACKAGE = "tensorflow"
 
@@ -38,6 +38,14 @@ def _class(name: str) -> Any:
     made = message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
     made.__doc__ = f"The protocol buffer {name}: {_fields()[name]}."
     return made
+
+
+@functools.cache
+def enumeration(name: str) -> Any:
+    """The numbers of an enumeration by name, as the protobuf library offers them: `enumeration("DataType").Name(1)`."""
+    from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+    with _building:
+        return EnumTypeWrapper(_pool().FindEnumTypeByName(f"{_PACKAGE}.{name}"))
 
 
 def decode(name: str, data: bytes, where: str) -> Any:

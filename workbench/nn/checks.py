@@ -1,4 +1,4 @@
-"""Assertions about tensors: what is known fails while the graph is built, the rest when it runs."""
+"""Assertions about tensors: what is known fails while the graph is built, where its language says so, the rest in a step."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,14 +27,15 @@ _DOCUMENTED = ("Empty tensors pass. The error carries `message` and the first `s
 
 def _held(where: str, condition: Tensor, rule: str, shown: dict[str, Tensor], data: Any, summarize: int | None,
           message: str | None) -> Operation:
-    """The operation that asserts `condition`, raised at once where it is known to be false."""
-    with get_default_graph().name_scope(where):
+    """The operation that asserts `condition`, raised at once where it is known to be false, unless the language waits."""
+    graph = get_default_graph()
+    with graph.name_scope(where):
         holds = ops.reduce_all(condition)
         if data is None:
             data = [message or "", f"Condition {rule} did not hold element-wise:"]
             data += [part for name, x in shown.items() for part in (f"{name} ({x.name}) = ", x)]
         known = constant_value(holds)
-        if known is None:
+        if known is None or (not known and graph.language.assertions_run and rule != "x == y"):
             return ops.Assert(holds, list(data), summarize=summarize)
         if not known:
             values = ", ".join(f"{name} = {_listed(x, summarize)} ({x.name})" for name, x in shown.items())
@@ -211,7 +212,8 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: Any = N
             continue
         own = tensor.dtype
         if found is not None and own is not found:
-            raise errors.DtypeError(f"assert_same_float_dtype: {tensor.name} is {own.name} but {found.name} is needed; cast it")
+            raise errors.DtypeError(f"assert_same_float_dtype: {getattr(tensor, 'name', tensor)} is {own.name} but "
+                                    f"{found.name} is needed; cast it")
         found = own
     found = found or as_dtype("float32")
     if not found.is_floating:

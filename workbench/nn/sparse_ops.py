@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.build import IndexedSlices, constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.sparse import SparseTensor, SparseTensorValue, sparse_of, sparse_tensor_to_dense
@@ -75,7 +75,15 @@ def sparse_reset_shape(sp_input: SparseTensor, new_shape: Any = None) -> SparseT
     if wanted.shape.known and dense.shape.known and wanted.shape != dense.shape:
         raise errors.ShapeError(f"sparse_reset_shape: new_shape has {wanted.shape} numbers but the tensor has {dense.shape} "
                                 "axes; keep the rank")
-    check = ops.Assert(ops.reduce_all(wanted >= dense), ["sparse_reset_shape: new_shape must hold the old one", wanted, dense])
+    known, old = constant_value(wanted), constant_value(dense)
+    if known is not None and old is not None and (known < old).any():
+        raise errors.ShapeError(f"sparse_reset_shape: new_shape is {known.tolist()} but the tensor has shape {old.tolist()}; "
+                                "make it as large (new_shape should have dimension sizes >= sp_input.shape)")
+    with get_default_graph().control_dependencies([ops.Assert(ops.equal(ops.size(wanted), ops.size(dense)), [
+            "sparse_reset_shape: new_shape must keep the rank: Condition x == y did not hold element-wise:", wanted, dense])]):
+        wanted = ops.identity(wanted)
+    check = ops.Assert(ops.reduce_all(wanted >= dense), ["sparse_reset_shape: new_shape must hold the old one: "
+                       "Condition x <= y did not hold element-wise:", dense, wanted])
     with get_default_graph().control_dependencies([check]):
         wanted = ops.identity(wanted)
     return SparseTensor(indices, ops.identity(sp.values), wanted)
@@ -98,7 +106,8 @@ def sparse_concat(axis: int, sp_inputs: Sequence[SparseTensor], name: str | None
     if not expand_nonconcat_dim:
         rest = shapes * (1 - along)
         shapes_agree = ops.reduce_all(ops.equal(rest, rest[:1]))
-        check = ops.Assert(shapes_agree, ["sparse_concat: all axes but the joined one must agree", shapes])
+        check = ops.Assert(shapes_agree, ["sparse_concat: all axes but the joined one must agree (Input shapes must match)",
+                                          shapes])
         with get_default_graph().control_dependencies([check]):
             shapes = ops.identity(shapes)
     starts, moved = ops.cumsum(shapes[:, at], exclusive=True), []
@@ -123,7 +132,8 @@ def sparse_split(keyword_required: Any = None, sp_input: Any = None, num_split: 
                  name: str | None = None, split_dim: Any = None) -> list[SparseTensor]:
     """`num_split` parts along `axis`; where they cannot be equal, the first ones are one longer. Only by keywords."""
     if keyword_required is not None:
-        raise ValueError("sparse_split: arguments are given by position; name them: sp_input, num_split and axis")
+        raise ValueError("sparse_split: arguments are given by position; name them: sp_input, num_split and axis "
+                         "(Keyword arguments are required)")
     axis = split_dim if axis is None else axis
     for what, value in (("sp_input", sp_input), ("num_split", num_split), ("axis", axis)):
         if value is None:

@@ -9,6 +9,8 @@ from workbench.nn.probability import (
     arcsinh,
     base,
     bijectors,
+    bijectors_linear,
+    bijectors_simplex,
     counts,
     discrete,
     made,
@@ -37,7 +39,7 @@ def _adjoint(matrix: Any, name: str | None = None) -> Any:
 
 distributions = Namespace(**{name: value for name, value in names_of(
     base, discrete, scalar, vector, counts, made, normal, positive, relaxed, tools, arcsinh, wishart).items()
-    if name != "logits_and_probs"}, bijectors=Namespace(**names_of(bijectors)))
+    if name != "logits_and_probs"}, bijectors=Namespace(**names_of(bijectors, bijectors_linear, bijectors_simplex)))
 bitwise = _of("bitwise_and bitwise_or bitwise_xor invert left_shift right_shift")
 linalg = _of(
     "cholesky cholesky_solve cross einsum eye logdet matmul matrix_transpose norm qr svd tensordot trace",

@@ -18,8 +18,10 @@ from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.run.session import Session
 from workbench.formats import folders, graph_util, messages, meta, saved_model, saver
 from workbench.formats import values as values_of
-from workbench.formats.reader import create_operation, import_graph_def
+from workbench.formats.own import importer
+from workbench.formats.reader import as_message, create_operation, import_graph_def
 from workbench.formats.schema import ENUMS
+from workbench.formats.unknown import create_unknown
 from workbench.formats.writer import MIN_CONSUMER, PRODUCER, graph_def, node_def
 from workbench.nn.variables import Variable
 from workbench.tf1.missing import Namespace
@@ -99,6 +101,8 @@ class _Messages(Namespace):
     def __getattr__(self, name: str) -> Any:
         if name in messages.names():
             return message(name)
+        if name in ENUMS:
+            return messages.enumeration(name)
         if name in ENUMS["DataType"]:
             return ENUMS["DataType"][name]
         return super().__getattr__(name)
@@ -129,7 +133,11 @@ def _create_op(graph: Graph, op_type: str, inputs: Sequence[Any], dtypes: Sequen
                name: str | None = None, attrs: Mapping[str, Any] | None = None, op_def: Any = None, compute_shapes: bool = True,
                compute_device: bool = True) -> Operation:
     """Add one operation of TensorFlow's type `op_type`, with attributes as AttrValue messages; element types and shapes follow
-    from these and from `inputs`. UnimplementedError for a type that is not offered, DtypeError where `dtypes` are others."""
+    from these and from `inputs`. One of a type that is not offered has outputs of `dtypes`, and no step runs it. DtypeError
+    where `dtypes` are others."""
+    if importer(op_type) is None:
+        return create_unknown(graph, op_type, inputs, dtypes, name, {
+            key: as_message("AttrValue", value, "create_op") for key, value in (attrs or {}).items()})
     made = create_operation(graph, op_type, inputs, name, attrs)
     if [as_dtype(dtype) for dtype in dtypes] != [t.dtype for t in made.outputs]:
         raise errors.DtypeError(f"create_op: {op_type} {made.name!r} has outputs of {[t.dtype.name for t in made.outputs]} but "
@@ -216,8 +224,12 @@ def install() -> None:
             (Operation, "op_def", property(_op_def, doc=_op_def.__doc__)),
             (Operation, "traceback", property(_traceback, doc=_traceback.__doc__)),
             (Operation, "values", lambda op: op.outputs),
+            (Operation, "_input_types", property(lambda op: [t.dtype for t in op.inputs], doc="Those of its inputs.")),
+            (Operation, "_output_types", property(lambda op: [t.dtype.as_datatype_enum for t in op.outputs],
+                                                  doc="Those of its outputs, by their numbers in messages.")),
             (Operation, "_id", property(lambda op: op.id, doc="Larger than that of every operation made before.")),
             (Tensor, "_shape_as_list", _shape_as_list),
+            (Tensor, "_shape_tuple", lambda tensor: None if tensor.shape.rank is None else tuple(tensor.shape.as_list())),
             (Variable, "_ref", lambda variable: variable),      # what TensorFlow's assignments take and its readers give
             (Tensor, "value_index", property(lambda tensor: tensor.index, doc="Which output of its operation it is.")),
             (ClusterSpec, "as_cluster_def", _cluster_def), (Shape, "as_proto", values_of.shape_proto),

@@ -88,7 +88,8 @@ def _rate(rate: Any, decay: Callable[[Any, Any], Any] | None, step: Any) -> Any:
         return None
     if decay is not None and step is None:
         raise errors.InvalidArgumentError("optimize_loss: learning_rate_decay_fn needs a global step and there is none; call "
-                                          "get_or_create_global_step()")
+                                          "get_or_create_global_step() (global_step is required for "
+                                          "learning_rate_decay_fn)")
     found = convert(rate) if isinstance(rate, (int, float)) or decay is None else rate
     return found if decay is None else decay(found, step)
 

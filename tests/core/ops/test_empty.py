@@ -45,8 +45,7 @@ def test_what_nothing_gives_is_what_the_definition_says(build, wanted):
     (lambda: ops.reverse_sequence(zeros(2, 3), [1, 2, 3], 1, 0),
      "reverse_sequence: there are 3 seq_lengths but axis 0 of x (shape [2, 3]) is 2; give one length for each entry"),
     (lambda: ops.scatter_nd([[0], [1]], zeros(3), [4]),
-     "scatter_nd: indices of shape [2, 1] into [4] and updates of shape [3] do not fit; updates has shape [2] and then the "
-     "axes that no index names"),
+     "scatter_nd: index vectors stand in [2] but updates have shape [3]; begin it with the former"),
     (lambda: ops.bincount([1, 2], weights=zeros(3)),
      "bincount: weights has shape [3] but arr [2]; give one weight for each number"),
     (lambda: ops.fill([1] * 65, 0.0), "fill: dims has 65 elements but an array has at most 64 axes; use fewer"),

@@ -30,7 +30,7 @@ def test_program(name, lower_all):
 @pytest.mark.parametrize("lower_all", [False, True])
 @pytest.mark.parametrize(("n", "exclusive", "default", "wanted"), [
     (3, True, True, 300), (7, True, True, 7), (1, False, True, 10), (3, False, False, 300),
-    (1, True, True, "More than one condition evaluated as True. Conditions: .*, Values:. .1 1. .make them exclusive"),
+    (1, True, True, "More than one condition evaluated as True but exclusive=True. Conditions: .*, Values:. .1 1. .make them"),
     (9, False, False, "None of the conditions evaluated as True. Conditions: .*, Values:. .0 0. .pass default="),
 ])
 def test_case_checks_its_predicates(n, exclusive, default, wanted, lower_all):

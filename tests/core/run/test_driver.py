@@ -97,7 +97,7 @@ def test_a_dead_value_makes_what_reads_it_dead():
     step.run.start()
     step.rendezvous.send(EDGE, np.zeros(0), dead=True)
     assert str(step.error) == ("fetch 'z:0': it has no value in this step, because it lies on a branch that was not taken; "
-                               "fetch the merge of both branches")
+                               "fetch the merge of both branches (Retval[0] does not have value)")
 
 
 def test_an_aborted_rendezvous_ends_the_step_with_that_error():

@@ -270,7 +270,9 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
         return _text_array(value)
     if array.dtype.kind in "SUO":
         wanted = dtype.name if dtype else "a tensor"
-        familiar = " (None values not supported.)" if value is None else ""
+        familiar = " (None values not supported.)" if value is None else (
+            f" (Can't convert Operation {value.name!r} to Tensor)") if hasattr(value, "control_inputs") else (
+            f" (Expected {wanted}, got {_shorten(value)} of type '{type(value).__name__}' instead.)" if dtype else "")
         raise errors.DtypeError(f"{where}: {_shorten(value)} is not a number but {wanted} was wanted; pass numbers of one "
                                 f"rectangular shape{familiar}")
     if dtype is None:

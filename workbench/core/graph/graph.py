@@ -88,7 +88,8 @@ class Tensor(Arithmetic):
 
     def __iter__(self) -> Iterator[Tensor]:
         if self.shape.sizes is None or not self.shape.sizes or self.shape.sizes[0] is None:
-            raise TypeError(f"iter: {self!r} is not iterable: its first dimension is not known; use unstack(num=…) or map_fn")
+            raise TypeError(f"iter: {self!r} is not iterable: its first dimension is not known; use unstack(num=…) or map_fn "
+                            "('Tensor' object is not iterable)")
         return (self[i] for i in range(self.shape.sizes[0]))
 
     def __bool__(self) -> bool:

@@ -23,6 +23,7 @@ class Language:
     Where `arrays_are_cast`, a NumPy array becomes a constant of the element type that is asked for as `astype` does, and so do
     Python's truth values; else no information of kind may be lost. Where `reads_are_one`, a tensor that a variable was read as
     stands for all its reads when it is differentiated by, as if they were one tensor.
+    Where `assertions_run`, an assertion that can be seen to fail while the graph is built fails when it runs, but for equality.
     Where `sessions_end_once`, a monitored session finalizes the graph until it is closed, and must not be closed or used after.
     """
 
@@ -41,6 +42,7 @@ class Language:
     sessions_end_once: bool = False
     arrays_are_cast: bool = False
     reads_are_one: bool = False
+    assertions_run: bool = False
 
     def title(self, kind: str) -> str:
         """What an operation of this kind is called where the program gives no name."""

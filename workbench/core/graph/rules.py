@@ -56,7 +56,8 @@ def _bind(where: str, text: str, pattern: Pattern, shape: Shape, name: str,
     if len(actual) < fixed or ("..." not in dims and len(actual) != fixed):
         raise errors.ShapeError(f"{where}: {name} has rank {len(actual)} (shape {shape}) but rank "
                                 f"{'>= ' if '...' in dims else ''}{fixed} is needed by {text!r}; reshape it (Shape must be "
-                                f"{'at least ' if '...' in dims else ''}rank {fixed} but is rank {len(actual)})")
+                                f"{'at least ' if '...' in dims else ''}rank {fixed} but is rank {len(actual)}"
+                                f"{_kernels_words(name, fixed, '...' in dims)})")
     if "..." in dims:
         at = dims.index("...")
         stop = len(actual) - (fixed - at)
@@ -69,6 +70,13 @@ def _bind(where: str, text: str, pattern: Pattern, shape: Shape, name: str,
         _bind_dim(where, text, letter, dim, f"{name} axis {axis}", binding)
 
 
+def _kernels_words(name: str, rank: int, more: bool) -> str:
+    """What TensorFlow's kernels say of a rank that only the step shows to be wrong."""
+    if more:
+        return f"; input must be at least {rank}-dim"
+    return {0: f"; {name} must be a scalar", 1: f"; {name} must be a vector: {name} must be 1-D"}.get(rank, "")
+
+
 def _bind_dim(where: str, text: str, letter: str, dim: Dim, place: str, binding: dict[str, tuple[Dim, str]]) -> None:
     if letter.isdigit():
         if dim is not None and dim != int(letter):
@@ -78,7 +86,8 @@ def _bind_dim(where: str, text: str, letter: str, dim: Dim, place: str, binding:
         return
     known, first = binding.get(letter, (None, place))
     if known is not None and dim is not None and known != dim:
-        raise errors.ShapeError(f"{where}: {first} is {known} but {place} is {dim}; both are {letter!r} in {text!r}")
+        raise errors.ShapeError(f"{where}: {first} is {known} but {place} is {dim}; both are {letter!r} in {text!r} "
+                                f"(Dimensions must be equal, but are {known} and {dim})")
     binding[letter] = (known if dim is None else dim, first if known is not None else place)
 
 
@@ -155,7 +164,8 @@ def _bind_type(where: str, term: str, dtype: DType, name: str, binding: dict[str
         wanted = as_dtype(attrs[letter[1:]])
     elif letter[0].isupper():
         if kind and dtype.kind not in KINDS[kind]:
-            raise errors.DtypeError(f"{where}: {name} is {dtype.name} but a {kind} type is needed; cast it")
+            raise errors.DtypeError(f"{where}: {name} is {dtype.name} but a {kind} type is needed; cast it (Value passed to "
+                                    f"parameter {name!r} has DataType {dtype.name} not in list of allowed values)")
         first, place = binding.setdefault(letter, (dtype, name))
         if first is not dtype:
             raise errors.DtypeError(f"{where}: {place} is {first.name} but {name} is {dtype.name}; "
@@ -163,7 +173,8 @@ def _bind_type(where: str, term: str, dtype: DType, name: str, binding: dict[str
         return
     elif letter == "int":
         if dtype.kind != "int":
-            raise errors.DtypeError(f"{where}: {name} is {dtype.name} but an integer type is needed; cast it")
+            raise errors.DtypeError(f"{where}: {name} is {dtype.name} but an integer type is needed; cast it (Value passed to "
+                                    f"parameter {name!r} has DataType {dtype.name} not in list of allowed values)")
         return
     else:
         wanted = as_dtype(letter)

@@ -224,7 +224,8 @@ def as_shape(value: Any) -> Shape:
 def place(axis: int, rank: int, where: str) -> int:
     """`axis` counted from the front; ShapeError when the rank has no such axis."""
     if not -rank <= axis < rank:
-        raise errors.ShapeError(f"{where}: axis {axis} is outside rank {rank}; use {-rank} … {rank - 1}")
+        raise errors.ShapeError(f"{where}: axis {axis} is outside rank {rank}; use {-rank} … {rank - 1} (axis = {axis} not in "
+                                f"[{-rank}, {rank}))")
     return axis % rank
 
 

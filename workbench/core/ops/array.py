@@ -362,7 +362,7 @@ def _unstacked(inputs, attrs):
     if count is not None and count < (1 if dims is None else 0):
         raise errors.InvalidArgumentError(f"unstack: num is {num}; use 1 or more, or leave it out")
     if count is None:
-        raise errors.ShapeError(f"unstack: Cannot infer num from shape {inputs[0].shape}: the length of axis {attrs['axis']} "
+        raise errors.ShapeError(f"unstack: Cannot infer num from shape {inputs[0].shape!s}: the length of axis {attrs['axis']} "
                                 "is unknown; pass num or use set_shape")
     return [rest] * count
 

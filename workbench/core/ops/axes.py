@@ -18,13 +18,18 @@ def axis_at(axis, rank):
     return np.asarray(axis % np.maximum(rank, 1), np.int32)
 
 
+def _missing(perm):
+    """Which axis an order leaves out, in TensorFlow's words."""
+    return next((f" ({axis} is missing from {list(perm)})" for axis in range(len(perm)) if axis not in perm), "")
+
+
 def _transposed(inputs, attrs):
     dims, perm = inputs[0].shape.sizes, attrs["perm"]
     if dims is None:
         return [Shape(None if perm is None else [None] * len(perm))]
     if perm is not None and sorted(perm) != list(range(len(dims))):
         raise errors.ShapeError(f"transpose: perm {list(perm)} is not an order of the {len(dims)} axes of x (shape "
-                                f"{inputs[0].shape}); name each axis once")
+                                f"{inputs[0].shape}); name each axis once{_missing(perm)}")
     return [Shape(dims[::-1] if perm is None else [dims[p] for p in perm])]
 
 
@@ -57,7 +62,7 @@ def permute(x, perm):
     """x with its axes in the order `perm`, which only the step knows; ShapeError where that is no order of them."""
     if sorted(perm.tolist()) != list(range(x.ndim)):
         raise errors.ShapeError(f"transpose: perm {perm.tolist()} is not an order of the {x.ndim} axes of x (shape "
-                                f"{list(x.shape)}); name each axis once")
+                                f"{list(x.shape)}); name each axis once{_missing(perm.tolist())}")
     return np.transpose(x, perm).copy(order="C")
 
 

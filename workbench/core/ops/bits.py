@@ -22,7 +22,8 @@ def _recast(inputs, attrs):
         return [shape + Shape([ours // theirs])]
     if not shape.sizes or shape.sizes[-1] not in (None, theirs // ours):
         raise errors.ShapeError(f"bitcast: input has shape {shape} but {theirs // ours} numbers of {inputs[0].dtype.name} make "
-                                f"one of {as_dtype(attrs['dtype']).name}; the last axis must have that many")
+                                f"one of {as_dtype(attrs['dtype']).name}; the last axis must have that many (Cannot "
+                                "bitcast due to shape)")
     return [shape[:-1]]
 
 
@@ -37,7 +38,7 @@ def bitcast_(input, *, dtype):
         return np.frombuffer(flat.tobytes(), wanted).reshape(*flat.shape, ours // theirs).copy()
     if flat.ndim == 0 or flat.shape[-1] != theirs // ours:
         raise errors.ShapeError(f"bitcast: input has shape {list(flat.shape)} but {theirs // ours} numbers make one of "
-                                f"{as_dtype(dtype).name}; the last axis must have that many")
+                                f"{as_dtype(dtype).name}; the last axis must have that many (Cannot bitcast due to shape)")
     return np.frombuffer(flat.tobytes(), wanted).reshape(flat.shape[:-1]).copy()
 
 

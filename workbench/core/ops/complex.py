@@ -167,7 +167,8 @@ def _kept(inputs, attrs):
 
 def _transformed(where, shape, rank):
     if shape.rank is not None and shape.rank < rank:
-        raise errors.ShapeError(f"{where}: x has rank {shape.rank} (shape {shape}) but {rank} axes are transformed; reshape it")
+        raise errors.ShapeError(f"{where}: x has rank {shape.rank} (shape {shape}) but {rank} axes are transformed; reshape "
+                                f"it (Shape must be at least rank {rank}: Shape {shape} must have rank at least {rank})")
 
 
 def _axes(rank):

@@ -239,7 +239,8 @@ def _three(where, name, value, data_format):
     if len(numbers) == 5:
         channels = numbers[1 if data_format == "NCDHW" else 4]
         if numbers[0] != 1 or channels != 1:
-            raise errors.InvalidArgumentError(f"{where}: {name} is {numbers} for {data_format}; batch and channels must be 1")
+            raise errors.InvalidArgumentError(f"{where}: {name} is {numbers} for {data_format}; batch and channels must be 1 "
+                                          "(not yet supported on the batch or depth dimension)")
         numbers = numbers[2:] if data_format == "NCDHW" else numbers[1:4]
     if len(numbers) != 3 or min(numbers) < 1:
         raise errors.InvalidArgumentError(f"{where}: {name} is {list(numbers)}; give three numbers above 0, or a list of five")

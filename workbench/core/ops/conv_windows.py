@@ -22,8 +22,10 @@ def window(where, name, value, data_format):
     if len(found) == 4:
         batch, channels = found[0], found[1 if data_format == "NCHW" else 3]
         if (batch, channels) != (1, 1):
-            raise errors.UnimplementedError(f"{where}: {name} is {list(found)} for {data_format}; batch and channels "
-                                            "must be 1")
+            told = f"{where}: {name} is {list(found)} for {data_format}; batch and channels must be 1"
+            if "pool" in where:
+                raise errors.UnimplementedError(f"{told} (Pooling is not yet supported on the batch dimension)")
+            raise errors.InvalidArgumentError(f"{told} ({name} in the batch and depth dimensions are not supported)")
         found = found[2:] if data_format == "NCHW" else found[1:3]
     if len(found) != 2 or min(found) < 1:
         raise errors.InvalidArgumentError(f"{where}: {name} is {value!r}; give one number above 0, (height, width) or a list "

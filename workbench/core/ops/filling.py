@@ -316,7 +316,7 @@ def _with_sequences(inputs, attrs):
     for key in ("seq_axis", "batch_axis"):
         if rank is not None and not 0 <= attrs[key] < rank:
             raise errors.ShapeError(f"reverse_sequence: {key} is {attrs[key]} but x has rank {rank}; use 0 … "
-                                    f"{rank - 1}")
+                                    f"{rank - 1} ({key.replace('axis', 'dim')} must be < input rank)")
     if attrs["seq_axis"] == attrs["batch_axis"]:
         raise errors.InvalidArgumentError(f"reverse_sequence: both axes are {attrs['seq_axis']}; name two")
     return [inputs[0].shape]

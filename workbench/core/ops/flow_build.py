@@ -126,8 +126,8 @@ def _checks(predicates: list[Tensor], one_must_hold: bool, exclusive: bool) -> l
     if one_must_hold:
         found.append(ops.Assert(holding >= 1, [f"None of the conditions evaluated as True. {names}", values, "pass default="]))
     if exclusive:
-        found.append(ops.Assert(holding <= 1, [f"More than one condition evaluated as True. {names}", values,
-                                                  "make them exclusive"]))
+        found.append(ops.Assert(holding <= 1, [f"More than one condition evaluated as True but exclusive=True. {names}",
+                                               values, "make them exclusive"]))
     return [f.op if isinstance(f, Tensor) else f for f in found]
 
 

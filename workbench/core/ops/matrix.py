@@ -233,12 +233,15 @@ def norm(tensor, ord="euclidean", axis=None, keepdims=False, name=None, keep_dim
     keep, x = bool(keepdims or keep_dims), convert(tensor)
     pair = isinstance(axis, (list, tuple)) and len(axis) == 2
     if isinstance(axis, (list, tuple)) and not pair and len(axis) != 1:
-        raise errors.InvalidArgumentError(f"norm: axis is {axis!r}; use None, one axis or a pair of two")
+        raise errors.InvalidArgumentError(f"norm: axis is {axis!r}; use None, one axis or a pair of two ('axis' must be None, "
+                                          "an integer, or a tuple of 2 unique integers)")
     if ord not in ("euclidean", "fro", 1, 2, np.inf) and (pair or isinstance(ord, str) or not ord > 0):
         raise errors.InvalidArgumentError(f"norm: ord is {ord!r}; use 'euclidean', " + (
-            "'fro', 1, 2 or np.inf of matrices" if pair else "a positive number or np.inf"))
+            "'fro', 1, 2 or np.inf of matrices" if pair else "a positive number or np.inf") + (
+            f" ('ord' must be a supported {'matrix' if pair else 'vector'} norm)"))
     if ord == "fro" and not pair:
-        raise errors.InvalidArgumentError("norm: ord is 'fro' but axis names no matrix; pass a pair of axes")
+        raise errors.InvalidArgumentError("norm: ord is 'fro' but axis names no matrix; pass a pair of axes ('ord' must be a "
+                                          "supported vector norm)")
     if pair and ord in (1, 2, np.inf):
         return _matrix_norm(x, ord, axis, keep, name)
     size = ops.abs(x)

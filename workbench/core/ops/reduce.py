@@ -10,14 +10,16 @@ from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, place
 
 
-def _axes(axis, rank):
-    """The axes that `axis` (None = all, an int or a tuple) means for a rank, as a sorted tuple."""
+def _axes(axis, rank, where="Invalid reduction dimension"):
+    """The axes that `axis` (None = all, an int or a tuple) means for a rank, as a sorted tuple; `where` begins what TensorFlow
+    says of one that is outside."""
     if axis is None:
         return tuple(range(rank))
     given = axis if isinstance(axis, tuple) else (axis,)
     for a in given:
         if not -rank <= a < rank:
-            raise errors.ShapeError(f"axis: {a} is outside a tensor of rank {rank}; use {-rank} … {rank - 1}")
+            raise errors.ShapeError(f"axis: {a} is outside a tensor of rank {rank}; use {-rank} … {rank - 1} ({where} {a} for "
+                                    f"input with {rank} dimensions)")
     axes = sorted(a % rank for a in given)
     twice = next((a for a in axes if axes.count(a) > 1), None)
     if twice is not None:
@@ -252,7 +254,8 @@ def _position(inputs, attrs):
 def _positions(find, x, axis, dtype):
     if not x.shape[axis or 0]:
         raise errors.InvalidArgumentError(f"{find.__name__}: axis {axis or 0} of x (shape {list(x.shape)}) is empty; use one "
-                                          "with at least one element")
+                                          f"with at least one element (Reduction axis {axis or 0} is empty in shape "
+                                          f"[{','.join(map(str, x.shape))}])")
     return find(x, axis=axis or 0).astype(_numpy(dtype), copy=False)
 
 
@@ -299,7 +302,7 @@ def count_nonzero(x, axis=None, keepdims=False, dtype="int64", name=None):
 def _along(inputs, attrs):
     shape = inputs[0].shape
     if shape.rank is not None:
-        _axes(attrs["axis"], shape.rank)
+        _axes(attrs["axis"], shape.rank, f"Expected scan axis in the range [{-shape.rank}, {shape.rank}), but got")
     return [shape]
 
 

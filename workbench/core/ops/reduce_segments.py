@@ -239,7 +239,7 @@ def _divided(data, ids, by, name):
     shape=lambda inputs, attrs: [inputs[1].shape + inputs[0].shape[1:] if inputs[0].shape.rank else Shape(None)])
 def chosen_rows(data, indices):
     """Rows `indices` of data, with a dense gradient."""
-    check_rows("sparse_segment", indices, data.shape[0], "data has {} rows")
+    check_rows("sparse_segment", indices, data.shape[0], "data has {} rows (indices[i] == n out of range)")
     return np.take(data, indices, 0)
 
 

@@ -159,6 +159,9 @@ def multinomial_(context, logits, *, num_samples, seed=0, seed2=0):
     """
     generator = _generator(context, seed, seed2)
     finite = np.isfinite(logits)
+    if len(logits) and not logits.shape[1]:
+        raise errors.InvalidArgumentError(f"multinomial: logits have shape {list(logits.shape)}, of no classes; num_classes "
+                                          "should be positive: give one or more")
     if not finite.any(1).all():
         raise errors.InvalidArgumentError(f"multinomial: row {int(np.argmin(finite.any(1)))} of logits (shape "
                                           f"{list(logits.shape)}) has no finite number; look for what makes it so")

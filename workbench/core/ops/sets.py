@@ -200,9 +200,12 @@ def _partitioned(inputs, attrs):
 def dynamic_partition(data, partitions, *, num_partitions):
     """A list: element k holds, in order, the slices of `data` whose partition is k."""
     if partitions.size and not 0 <= partitions.min() <= partitions.max() < num_partitions:
+        at = np.unravel_index(int(np.argmax((partitions < 0) | (partitions >= num_partitions))), partitions.shape)
+        place = f"[{','.join(map(str, at))}]" if at else ""
         raise errors.InvalidArgumentError(f"dynamic_partition: partitions hold {partitions.min()} … "
                                           f"{partitions.max()} but num_partitions is {num_partitions}; use 0 … "
-                                          f"{num_partitions - 1}")
+                                          f"{num_partitions - 1} (partitions{place} = {partitions[at]} is not in [0, "
+                                          f"{num_partitions}))")
     return [data[partitions == k] for k in range(num_partitions)]
 
 
@@ -268,10 +271,17 @@ def _check(where, indices, dims):
     size = np.asarray(dims[:indices.shape[-1]])
     bad = ((indices < 0) | (indices >= size)).any(-1)
     if bad.any():
-        at = np.argwhere(bad)[0].tolist()
-        place = ",".join(map(str, at))
-        raise errors.InvalidArgumentError(f"{where}: Invalid indices: flat indices[{place}, :] = {indices[tuple(at)].tolist()} "
-                                          f"does not index into param (shape: {[int(d) for d in dims]}); stay inside")
+        at = int(np.argmax(bad.reshape(-1)))      # TensorFlow counts index vectors through
+        empty = "" if np.prod(dims) else " (Requested more than 0 entries, but params is empty.)" if where == "gather_nd" else (
+            " (Indices and updates specified for empty output shape)")
+        raise errors.InvalidArgumentError(f"{where}: Invalid indices: flat indices[{at}, :] = "
+                                          f"{_listed(indices.reshape(-1, indices.shape[-1])[at])} does not index into param "
+                                          f"(shape: {_listed(dims)}); stay inside{empty}")
+
+
+def _listed(numbers):
+    """As TensorFlow writes shapes: [3,2]."""
+    return f"[{','.join(str(int(n)) for n in numbers)}]"
 
 
 def _gathered_nd(inputs, attrs):
@@ -309,8 +319,29 @@ def sequence_mask(lengths, maxlen=None, dtype="bool", name=None):
     return ops.cast(ops.less(steps, ops.expand_dims(lengths, -1), name=name), dtype)
 
 
-@op("indices[...,d] updates? shape[r] -> ?", types="I:int T I -> T",
-    shape=lambda inputs, attrs: [constant_shape(inputs[2])])
+def _scattered(inputs, attrs):
+    """The shape that the third input holds; updates [..., rest] must fit index vectors [..., d] into it."""
+    indices, updates, into = inputs[0].shape, inputs[1].shape, constant_shape(inputs[2])
+    if into.known and not into.num_elements() and 0 not in (indices.num_elements(), updates.num_elements()):
+        raise errors.ShapeError(f"scatter_nd: shape {into} has no elements but indices have shape {indices}; leave them out "
+                                "(Indices and updates specified for empty output shape)")
+    if indices.sizes and updates.sizes is not None:
+        outer = len(indices.sizes) - 1
+        if not Shape(indices.sizes[:-1]).compatible(Shape(updates.sizes[:outer])):
+            raise errors.ShapeError(f"scatter_nd: index vectors stand in {Shape(indices.sizes[:-1])} but updates have shape "
+                                    f"{updates}; begin it with the former (The outer {outer} dimensions of indices.shape="
+                                    f"{indices} must match the outer {outer} dimensions of updates.shape={updates})")
+        depth = indices.sizes[-1]
+        if depth is not None and into.sizes is not None and not Shape(into.sizes[depth:]).compatible(
+                Shape(updates.sizes[outer:])):
+            raise errors.ShapeError(f"scatter_nd: updates have shape {updates} but indices of {depth} axes leave "
+                                    f"{Shape(into.sizes[depth:])} of shape {into}; end it with the latter (The inner "
+                                    f"{len(into.sizes) - depth} dimensions of output.shape={into} must match those of "
+                                    f"updates.shape={updates})")
+    return [into]
+
+
+@op("indices[...,d] updates? shape[r] -> ?", types="I:int T I -> T", shape=_scattered)
 def scatter_nd(indices, updates, shape):
     """Zeros of `shape` with the updates added at the index vectors; duplicates add up."""
     where, depth = list(indices.shape[:-1]), indices.shape[-1]

@@ -17,7 +17,15 @@ def _inside(where, indices, shape):
     if wrong.any():
         at = int(wrong.argmax())
         raise errors.InvalidArgumentError(f"{where}: indices[{at}] = {indices[at].tolist()} is out of bounds: need 0 <= index "
-                                          f"< {np.asarray(shape).tolist()}; keep every index within it")
+                                          f"< {np.asarray(shape).tolist()}; keep every index within it"
+                                          f"{_letter(where, indices[at], shape, at)}")
+
+
+def _letter(where, index, shape, row):
+    """The same in the words of TensorFlow's kernel of products, which calls the axes m and k."""
+    axis = int(((index < 0) | (index >= np.asarray(shape))).argmax())
+    return f" ({'mk'[axis]} ({index[axis]}) from index[{row},{axis}] out of bounds (>={shape[axis]}))" if (
+        where == "sparse_tensor_dense_matmul") else ""
 
 
 def _ordered(where, indices):

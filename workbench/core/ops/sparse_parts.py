@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import constant_shape
+from workbench.core.graph.build import constant_shape, constant_value
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
 
@@ -32,6 +32,10 @@ def sparse_order(indices, shape):
 
 def _reshaped(inputs, attrs):
     rank = inputs[2].shape.as_list()[0] if inputs[2].shape.rank == 1 else None
+    old, new = constant_value(inputs[1]), constant_value(inputs[2])
+    if old is not None and new is not None and (new >= 0).all() and np.prod(old) != np.prod(new):
+        raise errors.ShapeError(f"sparse_reshape: Cannot reshape a tensor with {np.prod(old)} elements (shape {old.tolist()}) "
+                                f"to {new.tolist()}, which holds {np.prod(new)}; make them agree")
     rows = inputs[0].shape.as_list()[0] if inputs[0].shape.rank == 2 else None
     return [Shape([rows, rank]), Shape([rank])]
 
@@ -41,13 +45,17 @@ def sparse_reshape(indices, shape, new_shape):
     """(index vectors in a tensor of `new_shape` laid out by rows, that shape); one number of it may be -1."""
     wanted, size = np.array(new_shape), int(np.prod(shape))
     if (wanted < 0).sum() > 1 or (wanted < -1).any():
-        raise errors.InvalidArgumentError(f"sparse_reshape: {wanted.tolist()} is not a shape; write -1 at most once")
+        raise errors.InvalidArgumentError(f"sparse_reshape: {wanted.tolist()} is not a shape; write -1 at most once (only one "
+                                          "output shape size may be -1)")
     rest = int(np.prod(wanted[wanted >= 0]))
     if (wanted < 0).any() and rest and size % rest == 0:
         wanted[wanted < 0] = size // rest
     if int(np.prod(wanted)) != size or (wanted < 0).any():
+        theirs = (f"the requested shape requires a multiple of {rest}" if (new_shape < 0).any() else
+                  f"the requested shape has {rest}")
         raise errors.InvalidArgumentError(f"sparse_reshape: the tensor has {size} elements (shape {shape.tolist()}) but "
-                                          f"{new_shape.tolist()} holds another number; keep it")
+                                          f"{new_shape.tolist()} holds another number; keep it (Input to reshape is a tensor "
+                                          f"with {size} dense values, but {theirs})")
     if not size:
         return np.zeros((len(indices), len(wanted)), np.int64), wanted
     return np.stack(np.unravel_index(_linear(indices, shape), tuple(wanted)), 1).astype(np.int64).reshape(
@@ -188,18 +196,31 @@ def serialize_rows(indices, values, shape):
     shape=lambda inputs, attrs: [Shape([None, attrs["rank"]]), Shape([None]), Shape([attrs["rank"]])])
 def deserialize_rows(serialized, *, dtype, rank=None):
     """(indices, values, shape) of the sparse tensor whose rows were serialised; its shape holds all of theirs."""
+    rows = [[_part(item, row, column) for column, item in enumerate(line)] for row, line in enumerate(serialized)]
+    for row, (_, values, _) in enumerate(rows):
+        if values.dtype != dtype.numpy:
+            raise errors.InvalidArgumentError(
+                f"deserialize_many_sparse: the values are {values.dtype} but {dtype.name} is asked; ask for what was "
+                f"serialised (Requested SparseTensor of type {dtype.name} but SparseTensor[{row}].values.dtype() == "
+                f"{values.dtype})")
+    ranks = [len(shape) for *_, shape in rows]
+    if len(set(ranks)) != 1:
+        other = next((row for row, rank in enumerate(ranks) if rank != ranks[0]), 0)
+        theirs = "" if not ranks else (f" (Inconsistent rank across SparseTensors: rank prior to SparseTensor[{other}] was: "
+                                       f"{ranks[0]} but rank of SparseTensor[{other}] is: {ranks[other]})")
+        raise errors.InvalidArgumentError("deserialize_many_sparse: the tensors have different ranks, or there is none; pass "
+                                          f"some of one rank{theirs}")
+    return joined_rows(rows)
+
+
+def _part(item, row, column):
+    """A part of a sparse tensor from its string."""
     try:
-        rows = [[_unpacked(item) for item in line] for line in serialized]
+        return _unpacked(item)
     except (ValueError, TypeError, IndexError) as error:
         raise errors.InvalidArgumentError(f"deserialize_many_sparse: the strings are not sparse tensors ({error}); pass what "
-                                          "serialize_sparse gave") from None
-    if any(values.dtype != dtype.numpy for _, values, _ in rows):
-        raise errors.InvalidArgumentError(f"deserialize_many_sparse: the values are {rows[0][1].dtype} but {dtype.name} is "
-                                          "asked; ask for what was serialised")
-    if len({len(shape) for *_, shape in rows}) != 1:
-        raise errors.InvalidArgumentError("deserialize_many_sparse: the tensors have different ranks, or there is none; pass "
-                                          "some of one rank")
-    return joined_rows(rows)
+                                          f"serialize_sparse gave (Could not parse serialized_sparse[{row}, {column}])"
+                                          ) from None
 
 
 def joined_rows(rows):

@@ -80,7 +80,10 @@ def _slices(name: str) -> Callable[..., list[Shape]]:
         if depth > len(shape.sizes):
             raise errors.ShapeError(f"{name}: indices address {depth} axes but variable {inputs[0].op.name!r} has shape "
                                     f"{shape}; shorten the last axis of indices")
-        Shape([*indices.sizes[:-1], *shape.sizes[depth:]]).merge(values, f"{name}: slices of {inputs[0].op.name!r} and updates")
+        words = (f"the outer and inner dimensions must match: The outer {len(indices.sizes) - 1} dimensions of indices.shape="
+                 f"{indices}, The inner {len(shape.sizes) - depth} dimensions of input.shape={shape}")
+        Shape([*indices.sizes[:-1], *shape.sizes[depth:]]).merge(
+            values, f"{name}: slices of {inputs[0].op.name!r} and updates ({words})")
         return [shape]
     return rule
 

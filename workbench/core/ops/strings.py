@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,13 @@ def decode_raw(bytes, *, out_type, little_endian=True):
     flat, shape = _each(lambda item: item, bytes)
     lengths = sorted({len(item) for item in flat})
     if len(lengths) > 1 or (lengths and lengths[0] % dtype.itemsize):
+        kind, first = dtype.newbyteorder("="), len(flat[0])
+        other = next((number for number, item in enumerate(flat) if len(item) != first), None)
+        theirs = (f"Input to DecodeRaw has length {first} that is not a multiple of {dtype.itemsize}, the size of {kind}"
+                  if other is None else "DecodeRaw requires input strings to all be the same size, but element "
+                  f"{other} has size {len(flat[other])} != {first}")
         raise errors.InvalidArgumentError(f"decode_raw: the strings have {', '.join(map(str, lengths))} bytes; all must "
-                                          f"have one length that {dtype.itemsize} (of {dtype.newbyteorder('=')}) divides")
+                                          f"have one length that {dtype.itemsize} (of {kind}) divides ({theirs})")
     count = lengths[0] // dtype.itemsize if lengths else 0
     return np.frombuffer(b"".join(flat), dtype).astype(as_dtype(out_type).numpy).reshape(*shape, count)
 
@@ -54,7 +60,8 @@ def _number(item, kind, where):
     try:
         return kind.numpy.type(int(text) if kind.is_integer else float(text))
     except (ValueError, OverflowError):
-        raise errors.InvalidArgumentError(f"{where}: {text!r} is not a valid {kind.name}; correct the text") from None
+        raise errors.InvalidArgumentError(f"{where}: {text!r} is not a valid {kind.name}; correct the text (StringToNumberOp "
+                                          f"could not correctly convert string: {text})") from None
 
 
 @op("input[...] -> [...]", types="any -> string", **TEXT)
@@ -79,15 +86,22 @@ def as_string(input, *, precision=-1, scientific=False, shortest=False, width=-1
 
 def _check_format(dtype, real, precision, scientific, shortest, fill):
     if scientific and shortest:
-        raise errors.InvalidArgumentError("as_string: both scientific and shortest were asked for; choose one")
+        raise errors.InvalidArgumentError("as_string: both scientific and shortest were asked for; choose one (Cannot select "
+                                          "both scientific and shortest notation)")
     if not real and (scientific or shortest or precision > -1):
+        asked = "precision" if precision > -1 else "scientific and shortest format"
         raise errors.InvalidArgumentError(f"as_string: precision, scientific and shortest are about floats but the input is "
-                                          f"{dtype}; leave them out, or cast")
+                                          f"{dtype}; leave them out, or cast ({asked} not supported for datatype {dtype})")
     if fill not in ("", " ", "+", "-", "0", "#"):
         raise errors.InvalidArgumentError(f"as_string: fill is {fill!r}; use one of ' ', '+', '-', '0', '#'")
 
 
-@op("*inputs[...] -> [...]", types="string -> string", **TEXT)
+def _joined(inputs, attrs):
+    whole = [t.shape for t in inputs if t.shape.rank != 0]
+    return [functools.reduce(lambda a, b: a.merge(b, "string_join: inputs"), whole) if whole else Shape(())]
+
+
+@op("*inputs[...] -> [...]", types="string -> string", shape=_joined, **TEXT)
 def string_join(*inputs, separator=""):
     """The strings of several tensors of one shape (scalars go with any) joined element by element."""
     arrays = np.broadcast_arrays(*[np.asarray(item, object) for item in inputs])

@@ -175,7 +175,8 @@ def encode_base64(input: Any, *, pad: bool = False) -> Any:
 def _from_base64(item: bytes) -> bytes:
     bare = item.rstrip(b"=")
     if len(bare) % 4 == 1 or re.fullmatch(rb"[A-Za-z0-9_-]*", bare) is None:
-        raise errors.InvalidArgumentError(f"decode_base64: {item[:20]!r} is not web-safe base64; pass what encode_base64 gave")
+        raise errors.InvalidArgumentError(f"decode_base64: {item[:20]!r} is not web-safe base64; pass what encode_base64 gave"
+                                          + " (its length is 1 modulo 4)" * (len(bare) % 4 == 1))
     return base64.urlsafe_b64decode(bare + b"=" * (-len(bare) % 4))
 
 
@@ -384,5 +385,6 @@ def string_to_hash_bucket_fast(input, num_buckets, name=None):
 def string_to_hash_bucket_strong(input, num_buckets, key, name=None):
     """int64: the keyed hash of each string (SipHash) modulo `num_buckets`; `key` is two numbers that nobody else knows."""
     if len(key) != 2:
-        raise errors.InvalidArgumentError(f"string_to_hash_bucket_strong: key has {len(key)} numbers; give two")
+        raise errors.InvalidArgumentError(f"string_to_hash_bucket_strong: key has {len(key)} numbers; give two "
+                                          "(Key must have 2 elements)")
     return _buckets("string_to_hash_bucket_strong", input, num_buckets, "sip", name, [int(k) for k in key])

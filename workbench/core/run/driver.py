@@ -363,7 +363,8 @@ def fetched(tensor: Tensor, table: Mapping[Tensor, Any], feeds: Collection[Tenso
     if tensor.op.kind == "constant":
         return tensor.op.attrs["value"].copy()
     raise errors.InvalidArgumentError(f"fetch {tensor.name!r}: it has no value in this step, because it lies on a "
-                                      "branch that was not taken; fetch the merge of both branches")
+                                      "branch that was not taken; fetch the merge of both branches (Retval[0] does "
+                                      "not have value)")
 
 
 def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = None) -> BaseException:

@@ -353,4 +353,5 @@ def _alarm(deadline: float, ring: Callable[[], None]) -> Iterator[None]:
 
 def _too_late(deadline: float) -> errors.DeadlineExceededError:
     return errors.DeadlineExceededError(f"Session.run: the step took more than {deadline * 1000:.0f} ms; raise "
-                                        "RunOptions.timeout_in_ms, or look for what it waits for")
+                                        "RunOptions.timeout_in_ms, or look for what it waits for (Timed out waiting for "
+                                        "notification)")

@@ -81,7 +81,9 @@ def collected(y: Tensor, collections: Any) -> Tensor:
 def _last(x: Tensor, where: str, axis: int = -1) -> int:
     depth = x.shape.as_list()[axis] if x.shape.sizes else None
     if depth is None:
-        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; undefined channels must be known: set_shape it")
+        what = "undefined rank" if x.shape.sizes is None else "undefined channels dimension"
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; undefined channels must be known: set_shape it "
+                                f"({what})")
     return depth
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,9 @@ __all__ = ["apply_regularization", "bow_encoder", "elu", "l1_l2_regularizer", "l
 
 
 def _checked(scale: Any, where: str) -> float:
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or scale < 0:
+    if isinstance(scale, numbers.Integral):
+        raise errors.InvalidArgumentError(f"{where}: scale cannot be an integer: {scale}; write {float(scale)}")
+    if not isinstance(scale, numbers.Real) or scale < 0:
         raise errors.InvalidArgumentError(f"{where}: scale is {scale!r}; pass a number of 0 or more")
     return float(scale)
 
@@ -40,7 +43,10 @@ def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Te
 
 def l1_l2_regularizer(scale_l1: float = 1.0, scale_l2: float = 1.0, scope: str | None = None) -> Callable[[Any], Tensor | None]:
     """The sum of both regularizers."""
-    return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope or "l1_l2_regularizer")
+    scope, first, second = scope or "l1_l2_regularizer", l1_regularizer(scale_l1), l2_regularizer(scale_l2)
+    if 0.0 in (scale_l1, scale_l2):
+        return l2_regularizer(scale_l2, scope) if not scale_l1 else l1_regularizer(scale_l1, scope)
+    return sum_regularizer([first, second], scope)
 
 
 def sum_regularizer(regularizer_list: Sequence[Any], scope: str | None = None) -> Any:
@@ -50,9 +56,9 @@ def sum_regularizer(regularizer_list: Sequence[Any], scope: str | None = None) -
         return None
 
     def regularize(weights: Any) -> Tensor | None:
-        with get_default_graph().name_scope(scope or "sum_regularizer"):
+        with get_default_graph().name_scope(scope or "sum_regularizer") as name:
             losses = [loss for loss in (regularizer(weights) for regularizer in chosen) if loss is not None]
-            return ops.add_n(losses) if losses else None
+            return ops.add_n(losses, name=name) if losses else None
     return regularize
 
 

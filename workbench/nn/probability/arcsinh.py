@@ -21,7 +21,7 @@ class _Tailed(bijectors.Bijector):
 
     def __init__(self, loc: Tensor, scale: Tensor, skewness: Tensor, tailweight: Tensor, event_ndims: int,
                  validate_args: bool) -> None:
-        super().__init__(event_ndims, validate_args, "sinh_arcsinh")
+        super().__init__(event_ndims, validate_args=validate_args, name="sinh_arcsinh")
         self._inner = bijectors.SinhArcsinh(skewness, tailweight, 0, validate_args)
         two = ops.constant(2.0, loc.dtype)
         self._loc, self._factor = loc, 2.0 * scale / ops.sinh(ops.asinh(two) * tailweight)
@@ -33,7 +33,7 @@ class _Tailed(bijectors.Bijector):
         return self._inner._inverse((y - self._loc) / self._factor)
 
     def _forward_log_det_jacobian(self, x: Tensor) -> Tensor:
-        return self._inner._forward_log_det_jacobian(x) + ops.log(ops.abs(self._factor))
+        return self._summed(self._inner._forward_log_det_jacobian(x) + ops.log(ops.abs(self._factor)))
 
 
 class _Skewed(TransformedDistribution):

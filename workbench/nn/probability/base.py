@@ -250,7 +250,8 @@ class Distribution:
         if self.allow_nan_stats:
             nothing = ops.fill(ops.shape(value), ops.cast(float("nan"), value.dtype))
             return ops.where(ops.logical_and(condition, ops.ones_like(value, "bool")), value, nothing)
-        message = f"{self.name}.{what}: not defined for some parameters; allow_nan_stats=True gives NaN there"
+        message = f"{self.name}.{what}: not defined for some parameters; allow_nan_stats=True gives NaN there "
+        message += "(Condition x < y did not hold)"
         with control_dependencies([ops.Assert(ops.reduce_all(condition), [message])]):
             return ops.identity(value)
 

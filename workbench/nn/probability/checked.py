@@ -20,8 +20,9 @@ def after(assertions: Sequence[Operation], value: Tensor) -> Tensor:
 
 def counts(x: Tensor, what: str) -> list[Operation]:
     """No element is below 0, and each is a whole number."""
-    whole = [assert_equal(x, ops.floor(x), message=f"{what} must be whole numbers")] if x.dtype.is_floating else []
-    return [assert_non_negative(x, message=f"{what} must be 0 or more"), *whole]
+    whole = [assert_equal(x, ops.floor(x), message=f"{what} must be whole numbers (cannot contain fractional "
+                                                             "components.)")] if x.dtype.is_floating else []
+    return [assert_non_negative(x, message=f"{what} must be 0 or more (must be non-negative.)"), *whole]
 
 
 def shares(x: Tensor, several: bool) -> list[Operation]:

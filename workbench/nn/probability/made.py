@@ -9,7 +9,8 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.probability.base import NOT_REPARAMETERIZED, Distribution, RegisterKL, kl_divergence
-from workbench.nn.probability.bijectors import Bijector, Identity
+from workbench.nn.probability.bijector import Bijector, Identity
+from workbench.nn.probability.bijectors import over
 from workbench.nn.probability.vector import Categorical
 
 __all__ = ["Independent", "Mixture", "MixtureSameFamily", "QuantizedDistribution", "TransformedDistribution"]
@@ -50,7 +51,8 @@ class TransformedDistribution(_Around):
         if not alone and (self._more is not None or self._event is not None):
             raise errors.InvalidArgumentError(
                 f"TransformedDistribution: batch_shape is {self._more} and event_shape {self._event} but the distribution has "
-                f"{distribution.batch_shape} and {distribution.event_shape}; give them for a distribution of one number alone")
+                f"{distribution.batch_shape} and {distribution.event_shape}; give them for a distribution of one number alone "
+                "(base distribution not scalar)")
         super().__init__(distribution.dtype, distribution.reparameterization_type, validate_args,
                          distribution.allow_nan_stats, parameters, distribution._graph_parents,
                          name or f"{self.bijector.name}{distribution.name}")
@@ -70,19 +72,17 @@ class TransformedDistribution(_Around):
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         full = shape if self._event is None else ops.concat([shape, ops.constant(self._event, "int32")], axis=0)
-        return self.bijector._forward(self.distribution._draw(full, seed))
+        return self.bijector.forward(self.distribution._draw(full, seed))
 
     def _turned(self, y: Tensor) -> Tensor:
         """log |det dx/dy|, one number an event."""
-        found = self.bijector.inverse_log_det_jacobian(y)
-        inside = self._rank() - self.bijector.event_ndims
-        return found if inside <= 0 else ops.reduce_sum(found, axis=list(range(-inside, 0)))
+        return over(self.bijector.inverse_log_det_jacobian(y), self.bijector, y, self._rank() - (self.bijector._ndims or 0))
 
     def _rank(self) -> int:
-        return max(self.event_shape.rank or 0, self.bijector.event_ndims)
+        return max(self.event_shape.rank or 0, self.bijector._ndims or 0)
 
     def _log_prob(self, y: Tensor) -> Tensor:
-        x = self.bijector._inverse(y)
+        x = self.bijector.inverse(y)
         inner = self.distribution.log_prob(x)
         outside = self._rank() - (self.distribution.event_shape.rank or 0)
         if outside > 0:
@@ -95,15 +95,15 @@ class TransformedDistribution(_Around):
 
     def _cdf(self, y: Tensor) -> Tensor:
         self._scalar("cdf")
-        return self.distribution.cdf(self.bijector._inverse(y))
+        return self.distribution.cdf(self.bijector.inverse(y))
 
     def _survival_function(self, y: Tensor) -> Tensor:
         self._scalar("survival_function")
-        return self.distribution.survival_function(self.bijector._inverse(y))
+        return self.distribution.survival_function(self.bijector.inverse(y))
 
     def _quantile(self, p: Tensor) -> Tensor:
         self._scalar("quantile")
-        return self.bijector._forward(self.distribution.quantile(p))
+        return self.bijector.forward(self.distribution.quantile(p))
 
 
 class Independent(_Around):
@@ -236,11 +236,14 @@ class Mixture(_Mixed):
         for one in components:
             if not isinstance(one, Distribution):
                 raise TypeError(f"all entries in components must be Distribution instances but saw: {one}")
-            if one.dtype != components[0].dtype or not one.event_shape.compatible(components[0].event_shape):
-                raise ValueError(f"All components must have the same dtype and event shape, but {components[0]} and {one}")
+            if one.dtype != components[0].dtype:
+                raise TypeError(f"All components must have the same dtype, but {components[0]} and {one}")
+            if not one.event_shape.compatible(components[0].event_shape):
+                raise ValueError(f"All components must have the same event shape, but {components[0]} and {one}")
         size = cat.logits.shape.as_list()[-1] if cat.logits.shape.rank else None
         if size is not None and size != len(components):
-            raise ValueError(f"cat.num_classes is {size} but there are {len(components)} components; give one for each class")
+            raise ValueError(f"cat.num_classes is {size} but there are {len(components)} components; give one for each class "
+                             "(cat.num_classes != len(components))")
         self.cat, self.components, self.num_components = cat, tuple(components), len(components)
         super().__init__(cat, components[0], NOT_REPARAMETERIZED, validate_args, allow_nan_stats, name, parameters)
 

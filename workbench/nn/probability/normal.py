@@ -6,10 +6,12 @@ from typing import Any
 
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
+from workbench.nn.checks import assert_equal
 from workbench.nn.framework import name_scope
+from workbench.nn.linear_operators import LinearOperator, LinearOperatorFullMatrix
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, RegisterKL
-from workbench.nn.probability.bijectors import Affine
-from workbench.nn.probability.checked import none_zero
+from workbench.nn.probability.bijectors_linear import Affine
+from workbench.nn.probability.checked import after, none_zero
 from workbench.nn.probability.made import TransformedDistribution
 from workbench.nn.probability.scalar import Exponential, Laplace
 from workbench.nn.probability.vector import MultivariateNormalDiag, _Vectors
@@ -31,6 +33,11 @@ class _Scaled(_Vectors):
         self._parameter = self.loc + ops.zeros_like(like)
         super().__init__(like.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.loc, self._matrix], name)
+
+    @property
+    def scale(self) -> LinearOperator:
+        """The matrix that standard normal numbers are multiplied by, as an operator."""
+        return LinearOperatorFullMatrix(self._matrix)
 
     def _solved(self, x: Tensor) -> Tensor:
         return ops.squeeze(ops.matrix_solve(self._full(x), x[..., None]), axis=[-1])
@@ -103,7 +110,11 @@ class MultivariateNormalFullCovariance(MultivariateNormalTriL):
     def __init__(self, loc: Any = None, covariance_matrix: Any = None, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "MultivariateNormalFullCovariance") -> None:
         parameters = locals()
-        triangle = None if covariance_matrix is None else ops.cholesky(self._float(covariance_matrix, "covariance_matrix"))
+        triangle = None
+        if covariance_matrix is not None:
+            whole = self._float(covariance_matrix, "covariance_matrix")
+            triangle = ops.cholesky(whole if not validate_args else after([assert_equal(
+                whole, ops.matrix_transpose(whole), message="Matrix was not symmetric.")], whole))
         super().__init__(loc, triangle, validate_args, allow_nan_stats, name)
         self._given(parameters)
 

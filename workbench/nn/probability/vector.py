@@ -11,6 +11,8 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.checks import assert_equal, assert_near, assert_positive
 from workbench.nn.framework import name_scope
+from workbench.nn.linear_operators import LinearOperator
+from workbench.nn.linear_operators_kinds import LinearOperatorDiag
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution, RegisterKL
 from workbench.nn.probability.checked import after, counts, none_zero
 from workbench.nn.probability.discrete import logits_and_probs
@@ -112,7 +114,7 @@ class _Counted(_Vectors):
 
     def _possible(self, x: Tensor) -> Sequence[Operation]:
         return [*counts(x, "counts"), assert_equal(ops.reduce_sum(x, axis=-1), self.total_count,
-                                                   message="counts must sum to total_count")]
+                                                   message="counts must sum to `self.total_count`")]
 
 
 class Multinomial(_Counted):
@@ -225,6 +227,11 @@ class MultivariateNormalDiag(_Vectors):
             self._parameter = self.loc + ops.zeros_like(self._scale)
         super().__init__(self.loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.loc, self._scale], name)
+
+    @property
+    def scale(self) -> LinearOperator:
+        """The diagonal that standard normal numbers are multiplied by, as an operator."""
+        return LinearOperatorDiag(self._scale)
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         full = ops.concat([shape, self.event_shape_tensor()], axis=0)

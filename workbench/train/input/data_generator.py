@@ -53,11 +53,11 @@ class _Passes:
         value = bare(value, "from_generator: an element")
         try:
             array = np.asarray(value if dtype.kind != "string" else _bytes(value), dtype.numpy)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
             raise TypeError(f"`generator` yielded an element that could not be converted to the expected type. The "
-                            f"expected type was {dtype.name}, but the yielded element was {value}.") from None
+                            f"expected type was {dtype.name}, but the yielded element was {value} ({error}).") from None
         if not shape.compatible(Shape(array.shape)):
-            raise ValueError(f"`generator` yielded an element of shape {array.shape} where an element of shape {shape} was "
+            raise ValueError(f"`generator` yielded an element of shape {array.shape} where an element of shape {shape!s} was "
                              "expected.")
         return array
 

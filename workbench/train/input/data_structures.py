@@ -132,9 +132,13 @@ def leaves(like: Any, structure: Any) -> list[Any]:
 def common(where: str, ours: Any, theirs: Any) -> Any:
     """Parts that hold for the elements of two datasets; DtypeError where they differ in more than shape."""
     mine, other = flatten(ours), flatten(theirs)
+    if len(mine) != len(other):
+        raise errors.InvalidArgumentError(f"{where}: elements of {len(mine)} and of {len(other)} parts do not fit; give both "
+                                          "the same (The two structures don't have the same number of elements)")
     if [p.dtype for p in mine] != [p.dtype for p in other] or [p.sparse for p in mine] != [p.sparse for p in other]:
         raise errors.DtypeError(f"{where}: {', '.join(p.dtype.name for p in mine)} and "
-                                f"{', '.join(p.dtype.name for p in other)} do not fit; cast one of them")
+                                f"{', '.join(p.dtype.name for p in other)} do not fit; cast one of them (Datasets to "
+                                "concatenate have different types)")
     return pack(ours, [a._replace(shape=_shape(a.shape, b.shape)) for a, b in zip(mine, other)])
 
 
