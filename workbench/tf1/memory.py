@@ -16,7 +16,7 @@ __all__ = ["BytesInUse", "BytesLimit", "MaxBytesInUse"]
 
 
 def _read(read: Callable[[], int], name: str) -> Tensor:
-    return ops.reshape(wb.py_func(lambda: np.int64(read()), [], "int64", name=name), [])      # type: ignore[no-any-return]
+    return ops.reshape(wb.py_func(lambda: np.int64(read()), [], "int64", name=name), [])
 
 
 def BytesInUse(name: str | None = None) -> Tensor:

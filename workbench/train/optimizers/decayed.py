@@ -32,7 +32,7 @@ class DecoupledWeightDecayExtension:
                  decay_var_list: Iterable[Variable] | None = None) -> Operation:
         """As the optimizer's; `decay_var_list` are the variables that shrink."""
         self._shrinking = None if decay_var_list is None else list(decay_var_list)
-        return super().minimize(      # type: ignore[misc,no-any-return]
+        return super().minimize(      # type: ignore[misc]
             loss, global_step=global_step, var_list=var_list, gate_gradients=gate_gradients,
             aggregation_method=aggregation_method, colocate_gradients_with_ops=colocate_gradients_with_ops, name=name,
             grad_loss=grad_loss)
@@ -41,13 +41,13 @@ class DecoupledWeightDecayExtension:
                         decay_var_list: Iterable[Variable] | None = None) -> Operation:
         """As the optimizer's; `decay_var_list` are the variables that shrink."""
         self._shrinking = list(decay_var_list) if decay_var_list else self._shrinking
-        return super().apply_gradients(grads_and_vars, global_step, name)      # type: ignore[misc,no-any-return]
+        return super().apply_gradients(grads_and_vars, global_step, name)      # type: ignore[misc]
 
     def _update(self, grad: Any, variable: Variable) -> Tensor:
         if self._shrinking is not None and not any(one is variable for one in self._shrinking):
-            return super()._update(grad, variable)      # type: ignore[misc,no-any-return]
+            return super()._update(grad, variable)      # type: ignore[misc]
         with get_default_graph().control_dependencies([self._shrunk(grad, variable)]):
-            return super()._update(grad, variable)      # type: ignore[misc,no-any-return]
+            return super()._update(grad, variable)      # type: ignore[misc]
 
     def _shrunk(self, grad: Any, variable: Variable) -> Any:
         decay = self._number(self._weight_decay, variable)      # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.entered import default_session
-from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.arguments import refuse
 from workbench.train.optimizers.schedules import get_or_create_global_step
@@ -74,15 +74,15 @@ class SummaryWriter:
 
     def flush(self, name: str | None = None) -> Operation:
         """The operation that brings what was written to the file."""
-        return ops.py_func(self._flush, [], [], name=name or "flush")      # type: ignore[no-any-return]
+        return ops.py_func(self._flush, [], [], name=name or "flush")
 
     def close(self, name: str | None = None) -> Operation:
         """The operation that flushes and ends the file."""
-        return ops.py_func(self._close, [], [], name=name or "close")      # type: ignore[no-any-return]
+        return ops.py_func(self._close, [], [], name=name or "close")
 
     def init(self, name: str | None = None) -> Operation:
         """The operation that creates the file."""
-        return ops.py_func(self.open, [], [], name=name or "create_summary_file_writer")      # type: ignore[no-any-return]
+        return ops.py_func(self.open, [], [], name=name or "create_summary_file_writer")
 
     def _flush(self) -> None:
         if self._file is not None:
@@ -102,7 +102,8 @@ def create_file_writer(logdir: Any, max_queue: Any = None, flush_millis: Any = N
     found = constant_value(logdir) if isinstance(logdir, Tensor) else logdir
     if found is None:
         raise ValueError(f"create_file_writer: logdir {logdir.name} is known in the step only; pass a text")
-    folder = os.fsdecode(found.item() if hasattr(found, "item") else found)
+    given: Any = found.item() if hasattr(found, "item") else found
+    folder = os.fsdecode(given)
     options = {"max_queue": max_queue, "filename_suffix": filename_suffix,
                "flush_secs": None if flush_millis is None else flush_millis / 1000}
     made = SummaryWriter(folder, **{key: value for key, value in options.items() if value is not None})
@@ -155,14 +156,14 @@ def _written(make: Callable[[], Tensor], step: Any) -> Operation:
     state = _state()
     writer, recorded = state.writer, state.recorded
     if writer is None or recorded is False:
-        return ops.no_op()      # type: ignore[no-any-return]
+        return ops.no_op()
     number = ops.cast(convert(get_or_create_global_step() if step is None else step), "int64")
 
     scope = get_default_graph().scope      # a branch is no part of the tag
 
     def write() -> Operation:
         with get_default_graph().name_scope(scope):
-            return ops.py_func(writer.write, [make(), number], [], name="write_summary")      # type: ignore[no-any-return]
+            return ops.py_func(writer.write, [make(), number], [], name="write_summary")
     made: Operation = write() if recorded is True else ops.cond(recorded, write, ops.no_op)
     root_graph().add_to_collection(_WRITTEN, made)
     return made
@@ -201,10 +202,9 @@ def graph(param: Any, step: Any = None, name: str | None = None) -> Operation:
     """Write a graph, a Graph or GraphDef, for the page of graphs."""
     writer = _state().writer
     if writer is None:
-        return ops.no_op(name=name)      # type: ignore[no-any-return]
+        return ops.no_op(name=name)
     number = ops.cast(convert(get_or_create_global_step() if step is None else step), "int64")
-    described = param.as_graph_def() if isinstance(param, Graph) else param
-    return ops.py_func(lambda at: writer.write_graph(described, at), [number], [], name=name)      # type: ignore[no-any-return]
+    return ops.py_func(lambda at: writer.write_graph(param, at), [number], [], name=name)
 
 
 # what a program runs
@@ -231,4 +231,4 @@ def initialize(graph: Any = None, session: Any = None) -> None:
 def flush(writer: SummaryWriter | None = None, name: str | None = None) -> Operation:
     """The operation that flushes a writer, or that in force."""
     found = writer or _state().writer
-    return ops.no_op(name=name) if found is None else found.flush(name)      # type: ignore[no-any-return]
+    return ops.no_op(name=name) if found is None else found.flush(name)
