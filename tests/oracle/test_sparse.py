@@ -149,6 +149,10 @@ for _method in ("bilinear", "nearest"):
                              3], method=m, extrapolation_value=0.5), IMAGE, BOXES, order=1, modes=("float32",), tolerance=1e-4)
 ROWS.row("non_max_suppression", lambda tf, b, s: [tf.image.non_max_suppression(b, s, 3), tf.image.non_max_suppression(
     b, s, 9, iou_threshold=0.2)], positive(9, 4).astype(np.float32), reals(9).astype(np.float32), order=0, modes=("known",))
+ROWS.row("non_max_suppression_padded", lambda tf, b, s: [
+    tf.image.non_max_suppression(b, s, 9, 0.2, score_threshold=0.1), *tf.image.non_max_suppression_padded(b, s, 4, 0.2, 0.1),
+    *tf.image.non_max_suppression_padded(b, s, 12, 0.2, pad_to_max_output_size=True)],
+    np.cumsum(positive(9, 2, 2), 1).reshape(9, 4).astype(np.float32), reals(9).astype(np.float32), order=0, modes=("known",))
 ROWS.row("draw_bounding_boxes", lambda tf, x, b: tf.image.draw_bounding_boxes(x, tf.stack([b, b])), IMAGE, BOXES, order=0,
          modes=("float32",))
 ROWS.each("image.rgb_to_yiq image.yiq_to_rgb image.rgb_to_yuv image.yuv_to_rgb", IMAGE, tolerance=1e-6)

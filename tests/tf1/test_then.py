@@ -32,6 +32,17 @@ assert sys.modules["tensorflow.python"] is tf.python and tf.python.__name__ == "
 assert np.asscalar(np.float32(1.5)) == 1.5 and np.product([2, 3]) == 6
 assert 1 <= np.random.random_integers(3) <= 3 and 7 == np.random.random_integers(7, 7)
 assert type(np.meshgrid([1, 2], [3])) is list
+stored, parts = np.zeros(3, np.float32), {}
+stored[0] = np.array([2.5])
+stored[1] += np.array([[1.5]])
+stored[2:], parts["a"] = np.ones(1), np.ones(1)
+assert stored.tolist() == [2.5, 1.5, 1.0] and parts["a"].shape == (1,)
+try:
+    stored[0] = np.ones(2)
+except ValueError:
+    pass
+else:
+    raise SystemExit("two numbers stood in one element")
 assert np.vstack(x for x in [[1], [2]]).shape == np.reshape([1, 2], newshape=[2, 1]).shape
 rows = [np.array([[1, 2], [3]]), np.asarray([np.zeros(2), np.ones(3)]), helper.ragged(["a", ["b"]])]
 assert [(r.dtype, r.shape) for r in rows] == [(object, (2,))] * 3 and rows[0].tolist() == [[1, 2], [3]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench import errors
 
-__all__ = ["add_arg_scope", "arg_scope", "arg_scoped_arguments", "has_arg_scope"]
+__all__ = ["add_arg_scope", "arg_scope", "arg_scoped_arguments", "current_arg_scope", "has_arg_scope"]
 
 
 class _Stack(threading.local):
@@ -43,6 +43,11 @@ def arg_scoped_arguments(func: Any) -> tuple[str, ...]:
     """The arguments that can be given defaults, those with a default of their own."""
     code = getattr(func, "__wrapped__", func)
     return tuple(code.__code__.co_varnames[code.__code__.co_argcount - len(code.__defaults__ or ()):code.__code__.co_argcount])
+
+
+def current_arg_scope() -> dict[Any, dict[str, Any]]:
+    """The scope in force, to be entered again by arg_scope."""
+    return _stack.scopes[-1]
 
 
 @contextlib.contextmanager

@@ -6,20 +6,42 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.nn.framework import name_scope
 
-__all__ = ["crop_and_resize", "draw_bounding_boxes", "extract_glimpse", "image_gradients", "non_max_suppression", "rgb_to_yiq",
-           "rgb_to_yuv", "sample_distorted_bounding_box", "total_variation", "yiq_to_rgb", "yuv_to_rgb"]
+__all__ = ["crop_and_resize", "draw_bounding_boxes", "extract_glimpse", "image_gradients", "non_max_suppression",
+           "non_max_suppression_padded", "rgb_to_yiq", "rgb_to_yuv", "sample_distorted_bounding_box", "total_variation",
+           "yiq_to_rgb", "yuv_to_rgb"]
 
 
 def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: float = 0.5,
-                        name: str | None = None) -> Tensor:
+                        name: str | None = None, score_threshold: float = float("-inf")) -> Tensor:
     """int32: the boxes [n, 4] (y1, x1, y2, x2) of the highest `scores` that overlap none kept before by more than
-    `iou_threshold`, at most `max_output_size`."""
+    `iou_threshold`, at most `max_output_size`; only scores above `score_threshold` count."""
     if not 0 <= iou_threshold <= 1:
         raise errors.InvalidArgumentError(f"non_max_suppression: iou_threshold is {iou_threshold}; use 0 … 1")
-    return ops.non_max_suppression(boxes, scores, max_output_size, iou_threshold=float(iou_threshold), name=name)
+    if score_threshold == float("-inf"):
+        return ops.non_max_suppression(boxes, scores, max_output_size, iou_threshold=float(iou_threshold), name=name)
+    counted = ops.reshape(ops.where(ops.greater(scores, score_threshold)), [-1])
+    kept = ops.non_max_suppression(ops.gather(boxes, counted), ops.gather(scores, counted), max_output_size,
+                                   iou_threshold=float(iou_threshold))
+    return ops.cast(ops.gather(counted, kept), "int32", name=name)
+
+
+def non_max_suppression_padded(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: float = 0.5,
+                               score_threshold: float = float("-inf"), pad_to_max_output_size: bool = False,
+                               name: str | None = None) -> tuple[Tensor, Tensor]:
+    """(the boxes that non_max_suppression keeps, how many they are): with `pad_to_max_output_size` zeros stand behind them,
+    up to `max_output_size`."""
+    with name_scope(name, "non_max_suppression_padded"):
+        kept = non_max_suppression(boxes, scores, max_output_size, iou_threshold, score_threshold=score_threshold)
+        count = ops.size(kept)
+        if pad_to_max_output_size:
+            size = constant_value(convert(max_output_size, "int32"))
+            kept = ops.pad(kept, [[0, convert(max_output_size, "int32") - count]])
+            kept.set_shape([None if size is None else int(size)])
+        return kept, count
 
 
 def crop_and_resize(image: Any, boxes: Any, box_ind: Any, crop_size: Any, method: str = "bilinear",

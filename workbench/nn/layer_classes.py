@@ -18,7 +18,7 @@ from workbench.nn.variables import GraphKeys, Variable, get_collection
 
 __all__ = ["AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "BatchNormalization", "Conv1D", "Conv2D",
            "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense", "Dropout", "Flatten", "Input", "InputSpec", "Layer",
-           "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "SeparableConv2D"]
+           "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "SeparableConv1D", "SeparableConv2D"]
 
 
 class _FunctionLayer(Layer):
@@ -130,6 +130,7 @@ Flatten: Any = _made("Flatten", layers.flatten)
 MaxPooling1D: Any = _made("MaxPooling1D", layers_1d.max_pooling1d)
 MaxPooling2D: Any = _made("MaxPooling2D", layers.max_pooling2d)
 MaxPooling3D: Any = _made("MaxPooling3D", layers_3d.max_pooling3d)
+SeparableConv1D: Any = _made("SeparableConv1D", layers_1d.separable_conv1d)
 SeparableConv2D: Any = _made("SeparableConv2D", layers_3d.separable_conv2d)
 
 

@@ -9,7 +9,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.nn.layers import Activation, _bias, _depth, _finish
 from workbench.nn.scopes import get_variable, variable_scope
 
-__all__ = ["average_pooling1d", "conv1d", "max_pooling1d"]
+__all__ = ["average_pooling1d", "conv1d", "max_pooling1d", "separable_conv1d"]
 
 
 def _length(value: Any) -> int:
@@ -45,6 +45,28 @@ def conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1, paddin
                               kernel_regularizer, trainable, constraint=kernel_constraint)
         y = ops.conv2d(x, ops.expand_dims(convert(kernel), 0), [1, 1, _length(strides), 1], padding.upper(),
                        dilations=[1, 1, _length(dilation_rate), 1])
+        y = _bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, constraint=bias_constraint)
+        return _finish(_back(y, second), activation, activity_regularizer)
+
+
+def separable_conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
+                     data_format: str = "channels_last", dilation_rate: Any = 1, depth_multiplier: int = 1,
+                     activation: Activation = None, use_bias: bool = True, depthwise_initializer: Any = None,
+                     pointwise_initializer: Any = None, bias_initializer: Any = None, depthwise_regularizer: Any = None,
+                     pointwise_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
+                     depthwise_constraint: Any = None, pointwise_constraint: Any = None, bias_constraint: Any = None,
+                     trainable: bool = True, name: str | None = None, reuse: Any = None) -> Tensor:
+    """Each channel filtered by `depth_multiplier` kernels, then all mixed to `filters`: variables `depthwise_kernel` [steps,
+    channels, multiplier], `pointwise_kernel` [1, channels · multiplier, filters] and `bias`. Errors as conv1d."""
+    x, second = _rows(inputs, data_format, "separable_conv1d")
+    channels, step = _depth(x, "separable_conv1d"), _length(strides)
+    with variable_scope(name, "separable_conv1d", reuse=reuse):
+        deep = get_variable("depthwise_kernel", [_length(kernel_size), channels, depth_multiplier], x.dtype,
+                            depthwise_initializer, depthwise_regularizer, trainable, constraint=depthwise_constraint)
+        mixing = get_variable("pointwise_kernel", [1, channels * depth_multiplier, filters], x.dtype, pointwise_initializer,
+                              pointwise_regularizer, trainable, constraint=pointwise_constraint)
+        y = ops.separable_conv2d(x, ops.expand_dims(convert(deep), 0), ops.expand_dims(convert(mixing), 0), [1, step, step, 1],
+                                 padding.upper(), rate=[1, _length(dilation_rate)])
         y = _bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, constraint=bias_constraint)
         return _finish(_back(y, second), activation, activity_regularizer)
 

@@ -49,7 +49,7 @@ from workbench.nn.recurrent import (
     rnn_wrappers,
     seq2seq,
 )
-from workbench.tf1 import families, functions, graphs, profiler, serving, slim_parts, tpus
+from workbench.tf1 import families, functions, graphs, memory, profiler, serving, slim_parts, specs, tpus
 from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.keras_names import keras
 from workbench.tf1.learning import learn
@@ -60,8 +60,8 @@ from workbench.train.estimators import contrib_columns, contrib_sums, feeding
 from workbench.train.input import buckets, contrib_data, contrib_data_more, data, sampling, segments, staging
 from workbench.train.learn import clustering, heads_made, kmeans
 from workbench.train.optimizers import contrib as contrib_optimizers
-from workbench.train.optimizers import schedules, signs
-from workbench.train.saving import files, inspection
+from workbench.train.optimizers import decayed, schedules, signs
+from workbench.train.saving import files, inspection, step_summary
 from workbench.train.sessions import evaluation
 from workbench.train.slim import learning as slim_learning
 
@@ -96,7 +96,7 @@ _layers = Namespace(
 del vars(_layers)["variable"], vars(_layers)["model_variable"]
 
 _framework = Namespace(
-    **names_of(arg_scope, contrib_framework, deprecation, remapping, restoring), list_variables=folders.list_variables,
+    **names_of(arg_scope, contrib_framework, deprecation, remapping, restoring, specs), list_variables=folders.list_variables,
     load_checkpoint=folders.load_checkpoint, load_variable=folders.load_variable,
     assert_global_step=schedules.assert_global_step, assert_or_get_global_step=schedules.assert_or_get_global_step,
     convert_to_tensor_or_sparse_tensor=functions.convert_to_tensor_or_sparse_tensor, nest=Namespace(**names_of(nest)),
@@ -173,6 +173,7 @@ _graph_editor = Namespace(
         "transform": [graph_copies, graph_transform], "util": [graph_select, graph_reroute]}.items()})
 
 contrib = Namespace(
+    summary=Namespace(**names_of(step_summary)), memory_stats=Namespace(**names_of(memory)),
     tpu=tpus.tpu, cluster_resolver=tpus.cluster_resolver, eager=tpus.eager,
     tensorboard=Namespace(plugins=Namespace(projector=_Projector(visualize_embeddings=_visualize_embeddings))),
     distributions=Namespace(
@@ -190,7 +191,7 @@ contrib = Namespace(
     staging=Namespace(StagingArea=staging.StagingArea, MapStagingArea=staging.MapStagingArea),
     nccl=Namespace(**names_of(all_reduce)), crf=Namespace(**names_of(crf)),
     data=Namespace(**names_of(data, contrib_data, contrib_data_more)),
-    opt=Namespace(**names_of(contrib_optimizers, signs)), predictor=Namespace(**names_of(predictor)),
+    opt=Namespace(**names_of(contrib_optimizers, decayed, signs)), predictor=Namespace(**names_of(predictor)),
     signal=Namespace(**names_of(contrib_signal)), sparsemax=Namespace(**names_of(sparsemax)),
     util=Namespace(constant_value=graphs.constant_value, make_ndarray=graphs.make_ndarray,
                    make_tensor_proto=graphs.make_tensor_proto),

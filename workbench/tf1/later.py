@@ -17,6 +17,8 @@ from workbench.core.graph.dimension import Dimension
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn import image_quality, later_math, layers_1d
+from workbench.nn.critical_section import CriticalSection
+from workbench.tf1.graphs import constant_value
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of
 from workbench.train.input import contrib_data, contrib_data_more
@@ -274,7 +276,8 @@ _OF_DATASETS = {name: _of_dataset(name.removeprefix("get_")) for name in (
 
 _FUNCTIONS = {
     "executing_eagerly": executing_eagerly, "enable_eager_execution": enable_eager_execution, "init_scope": init_scope,
-    "is_tensor": is_tensor, "dimension_value": dimension_value, "dimension_at_index": dimension_at_index,
+    "is_tensor": is_tensor, "CriticalSection": CriticalSection, "get_static_value": constant_value,
+    "dimension_value": dimension_value, "dimension_at_index": dimension_at_index,
     "py_function": py_function, "print": print_, "no_gradient": wb.NotDifferentiable, "timestamp": lambda name=None: wb.py_func(
         lambda: np.float64(time.time()), [], "float64", name=name), "get_logger": lambda: logging.getLogger("workbench"),
     "resource_variables_enabled": lambda: False, "control_flow_v2_enabled": lambda: False,
@@ -332,6 +335,8 @@ def install(names: MutableMapping[str, Any]) -> None:
     for title, more in _ADDED.items():
         vars(names[title]).update(more)
     vars(names["compat"]).update(dimension_value=dimension_value, dimension_at_index=dimension_at_index)
+    vars(names["contrib"].data)["AUTOTUNE"] = AUTOTUNE
+    vars(names["contrib"])["linalg"] = Namespace(**vars(names["linalg"]))
     vars(names["io"])["gfile"] = _gfile(names["gfile"])
     data = vars(names["data"])
     data.update(AUTOTUNE=AUTOTUNE, experimental=_experimental(), Options=Options, **_OF_DATASETS)

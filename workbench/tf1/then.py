@@ -2,7 +2,7 @@
 
 Names that have gone since have the meaning they had; numbers are printed as they were; and in the script, and what it imports
 from its folder or the current one, `int` and `float` take arrays of one element, `np.array` takes rows of different lengths,
-a list with slices is an index, and arrays and dicts have older methods.
+a list with slices is an index, an element takes an array of one, and arrays and dicts have older methods.
 Python 2 and packages that are not installed are not offered.
 """
 from __future__ import annotations
@@ -151,9 +151,34 @@ def _index(given: Any) -> Any:
     return tuple(given) if parts else given
 
 
+class _Store:
+    """An array of numbers whose elements may be set to arrays of one element."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __getitem__(self, place: Any) -> Any:      # `x[i] += y` reads it first
+        return self.array[place]
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        try:
+            self.array[place] = value
+        except (TypeError, ValueError):
+            if not isinstance(value, np.ndarray) or value.size != 1:
+                raise
+            self.array[place] = value.item()
+
+
+def _store(given: Any) -> Any:
+    """What `given[place] = value` stores into."""
+    return _Store(given) if type(given) is np.ndarray and given.dtype.kind in "biufc" else given
+
+
 class _Older(ast.NodeTransformer):
     """Calls of `int` and `float` go to `_number`, of `np.array` to `_array`, indices of modules that make slices to `_index`,
-    methods that are gone to those of now."""
+    what elements are stored into to `_store`, methods that are gone to those of now."""
 
     def __init__(self, tree: ast.AST) -> None:
         self.slices = any(isinstance(node, ast.Name) and node.id == "slice" for node in ast.walk(tree))
@@ -164,6 +189,8 @@ class _Older(ast.NodeTransformer):
         self.generic_visit(node)
         if self.slices and isinstance(node.slice, (ast.Name, ast.BinOp, ast.Call, ast.List, ast.ListComp)):
             node.slice = ast.Call(ast.Name("index_then", ast.Load()), [node.slice], [])
+        if isinstance(node.ctx, ast.Store):
+            node.value = ast.Call(ast.Name("store_then", ast.Load()), [node.value], [])
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -213,7 +240,7 @@ class _Sources(MetaPathFinder):
 
 def sources_then(script: str) -> None:
     """From here on modules in the folder of `script`, and in the current one, are read as sources of that time."""
-    vars(builtins).update(number_then=_number, array_then=_array, index_then=_index)
+    vars(builtins).update(number_then=_number, array_then=_array, index_then=_index, store_then=_store)
     folders = [Path(script).resolve().parent, Path(os.getcwd()).resolve()]
     sys.meta_path.insert(0, _Sources(folders))
 

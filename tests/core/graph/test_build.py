@@ -143,3 +143,11 @@ def test_shapes_known_while_building() -> None:
     assert constant_shape(ops.placeholder("int32", [2])) == [None, None]
     assert constant_shape(ops.placeholder("int32", [None])).rank is None
     assert ops.fill(ops.stack([n, 4]), 0.0).shape == [None, 4]
+
+
+def test_lengths_that_are_known_outside_are_known_in_loops_and_branches():
+    rows = ops.placeholder("float32", [2, 5])
+    length = ops.shape(rows)[1]
+    mask = ops.while_loop(lambda i, m: i < 3, lambda i, m: (i + 1, ops.range(length) < i), [0, ops.fill([5], False)])[1]
+    assert mask.shape == [5]
+    assert ops.cond(ops.placeholder("bool", []), lambda: ops.range(length), lambda: ops.range(length) + 1).shape == [5]

@@ -85,3 +85,12 @@ def test_what_no_result_of_a_body_needs_is_not_asked_for(truth):
         with pytest.raises(errors.InvalidArgumentError, match="has no value"):
             session.run(asked, {choice: truth})
         assert session.run(asked, {choice: truth, waited: 0.0}) == 2
+
+
+def test_an_operation_beside_a_bool_counts_as_the_predicate():
+    asked = ops.placeholder("bool", [])
+    found = [ops.cond(asked, lambda: ops.constant(True), ops.no_op), ops.cond(asked, ops.no_op, lambda: ops.constant(True)),
+             ops.cond(asked, lambda: False, lambda: ops.no_op())]
+    with wb.Session() as session:
+        assert [value.tolist() for value in session.run(found, {asked: True})] == [True, True, False]
+        assert [value.tolist() for value in session.run(found, {asked: False})] == [False, True, False]

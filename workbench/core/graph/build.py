@@ -269,9 +269,9 @@ def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any
     op = tensor.op
     if op.kind == "constant":
         return op.attrs["value"]      # type: ignore[no-any-return]
-    known = _known_shape_value(op)
-    if known is not None:
-        return known
+    known, outer = _known_shape_value(op), op.graph.outside(tensor)
+    if known is not None or outer is not None:
+        return known if outer is None else constant_value(outer, memory)
     d = op.definition
     if d.stateful or d.blocking or d.context or not op.inputs or not tensor.shape.known or op.controls:
         return None

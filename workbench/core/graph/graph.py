@@ -270,6 +270,10 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
                                               "in one graph (with graph.as_default())")
         return tensor
 
+    def outside(self, tensor: Tensor) -> Tensor | None:
+        """The tensor of the graph around for which an argument of a body stands, None where there is none."""
+        return None
+
     def infer(self, op: Operation, inputs: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
         """Outputs of `op` as the rules of its definition make them from its inputs, or from `inputs` in their place; the
         errors of these rules."""

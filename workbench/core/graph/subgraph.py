@@ -35,6 +35,7 @@ class Subgraph(Graph):
         self._scopes.overrides, self._scopes.container = outer._scopes.overrides, outer._scopes.container
         self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
         self._numbered, self._count = self.captures, 0
+        self._stands_for: dict[Tensor, Tensor] = {}
 
     def __getattr__(self, name: str) -> Any:
         """What the program's own graphs have besides ours: a method is this body's, anything else that of the graph around."""
@@ -110,7 +111,11 @@ class Subgraph(Graph):
                 return inner
             inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name)
         self.captures.append((tensor, inner))
+        self._stands_for[inner] = tensor
         return inner
+
+    def outside(self, tensor: Tensor) -> Tensor | None:
+        return self._stands_for.get(tensor)
 
     def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
         given = [c for c in dict.fromkeys((*self._scopes.controls, *extra)) if c.graph is not self]

@@ -30,17 +30,17 @@ def trace(body: Subgraph, function: Callable[..., Any], arguments: Sequence[Any]
         return analyze(function(*arguments))
 
 
-def finish(body: Subgraph, leaves: Iterable[Any], dtypes: Iterable[DType | None]) -> None:
-    """Make the leaves the results of `body`; an operation becomes a bool that waits for it."""
+def finish(body: Subgraph, leaves: Iterable[Any], dtypes: Iterable[DType | None], done: bool = True) -> None:
+    """Make the leaves the results of `body`; an operation becomes the bool `done`, which waits for it."""
     with body.as_default(), body.inside():
-        body.results = [body.capture(_result(body, leaf, dtype)) for leaf, dtype in zip(leaves, dtypes)]
+        body.results = [body.capture(_result(body, leaf, dtype, done)) for leaf, dtype in zip(leaves, dtypes)]
 
 
-def _result(body: Subgraph, leaf: Any, dtype: DType | None) -> Tensor:
+def _result(body: Subgraph, leaf: Any, dtype: DType | None, done: bool) -> Tensor:
     if not isinstance(leaf, Operation):
         return convert(leaf, dtype)
     with body.control_dependencies([leaf]):
-        return ops.identity(ops.constant(True), name="done")      # type: ignore[no-any-return]
+        return ops.identity(ops.constant(done), name="done")      # type: ignore[no-any-return]
 
 
 def outside(graph: Graph) -> contextlib.ExitStack:

@@ -22,8 +22,9 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
     """What `true_fn()` returns if `pred` (bool scalar) holds, else what `false_fn()` returns; only one of them runs.
 
     Both return the same nested structure (lists, tuples, dicts, named tuples) of tensors of the same dtypes; shapes
-    may differ and are unknown then. They may use tensors and variables from outside. Where they return an operation,
-    the result is the operation that stands for having run it. Raises InvalidArgumentError when they disagree.
+    may differ and are unknown then. They may use tensors and variables from outside. Where both return an operation,
+    the result is the operation that stands for having run it; where one does and the other a bool, the operation counts as
+    `pred`. Raises InvalidArgumentError when they disagree.
     Source: paper §4.4.
     """
     graph = get_default_graph()
@@ -39,12 +40,13 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
         raise errors.InvalidArgumentError(f"{where}: true_fn returns {structure} but false_fn returns {other}; "
                                           "return the same structure from both")
     dtypes = [_common_dtype(a, b, where) for a, b in zip(on_true, on_false)]
-    for body, leaves in zip(branches, (on_true, on_false)):
-        finish(body, leaves, dtypes)
+    for body, leaves, done in zip(branches, (on_true, on_false), (True, False)):
+        finish(body, leaves, dtypes, done)
     captures = unify(branches, 0)
     node = graph.create("if", [predicate, *captures], {"then_branch": branches[0], "else_branch": branches[1]},
                         title + "/", waits(branches))
-    leaves = [node if isinstance(leaf, Operation) else _result(out) for leaf, out in zip(on_true, node.outputs)]
+    leaves = [node if isinstance(a, Operation) and isinstance(b, Operation) else _result(out)
+              for a, b, out in zip(on_true, on_false, node.outputs)]
     return pack(structure, leaves)
 
 
@@ -76,10 +78,10 @@ def _predicate(pred: Any, where: str) -> Tensor:
 
 def _common_dtype(a: Any, b: Any, where: str) -> DType | None:
     """The dtype of both leaves; a Python value takes that of the tensor opposite."""
-    if isinstance(a, Operation) != isinstance(b, Operation):
+    found = [bool_ if isinstance(leaf, Operation) else getattr(leaf, "dtype", None) for leaf in (a, b)]
+    if isinstance(a, Operation) != isinstance(b, Operation) and any(d not in (bool_, None) for d in found):
         raise errors.InvalidArgumentError(f"{where}: true_fn returns {a!r} but false_fn returns {b!r}; return a tensor "
-                                          "from both or an operation from both")
-    found = [getattr(leaf, "dtype", None) for leaf in (a, b)]
+                                          "from both or an operation from both (beside an operation a bool will do)")
     known = [d for d in found if isinstance(d, DType)]
     if len(known) == 2 and known[0] is not known[1]:
         raise errors.DtypeError(f"{where}: true_fn returns {_name(a)} of {known[0].name} but false_fn "

@@ -76,7 +76,7 @@ class Session(Staying):
                  kernels: KernelOptions | None = None, precision: str | None = None, memory_budget: int | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
             raise errors.DtypeError(f"Session: graph must be a tf.Graph, but it is {graph!r}")
-        self._cluster = cluster_of(target)
+        self._cluster, self._config = cluster_of(target), config
         self.graph, config = graph or graphs.get_default_graph(), options_of(self._cluster, config)
         self.name = f"session_{next(self._numbers)}"
         disabled = check_passes([*disabled_passes, *passes_off(config)])

@@ -7,7 +7,7 @@ from workbench.nn import conv_arguments as _conv_arguments
 from workbench.tf1 import serving as _serving
 from workbench.tf1.keras_names import inner as _inner_keras
 from workbench.tf1.missing import Namespace as _Namespace
-from workbench.tf1.python import client, debug, framework, inner, ops, platform, training, util
+from workbench.tf1.python import borrowed, client, debug, framework, inner, ops, platform, training, util
 from workbench.tf1.spelling import names_of as _names_of
 from workbench.train.estimators import feature_bases as _bases
 from workbench.train.estimators.feature_models import transform_features as _transform_features
@@ -15,11 +15,11 @@ from workbench.train.estimators.feature_models import transform_features as _tra
 __all__ = ["client", "data", "debug", "eager", "estimator", "feature_column", "framework", "keras", "layers", "lib", "ops",
            "platform", "profiler", "pywrap_tensorflow", "saved_model", "summary", "tools", "training", "user_ops", "util"]
 
-eager = _Namespace(context=_Namespace(executing_eagerly=lambda: False, in_eager_mode=lambda: False, in_graph_mode=lambda: True))
+eager = _Namespace(context=_Namespace(**borrowed.CONTEXT))
 layers = _Namespace(base=_Namespace(**vars(_tf.layers), _Layer=vars(_tf.layers)["Layer"]),
                     **vars(inner.parts(_tf.layers, "convolutional core layers normalization pooling")),
                     utils=_Namespace(**vars(_tf.contrib.layers.utils), **_names_of(_conv_arguments)))
-pywrap_tensorflow = _Namespace(NewCheckpointReader=_tf.train.NewCheckpointReader)
+pywrap_tensorflow = _Namespace(NewCheckpointReader=_tf.train.NewCheckpointReader, EventsWriter=borrowed.EventsWriter)
 keras = _Namespace(**vars(_inner_keras), _impl=_Namespace(keras=_inner_keras))
 lib = _Namespace(io=_Namespace(file_io=framework.file_io, python_io=_tf.python_io, tf_record=_tf.python_io))
 saved_model = _Namespace(**vars(_tf.saved_model), signature_def_utils_impl=_tf.saved_model.signature_def_utils)

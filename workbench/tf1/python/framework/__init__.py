@@ -9,12 +9,15 @@ from workbench.core.graph.build import constant_shape as _constant_shape
 from workbench.core.graph.shape import as_shape as _as_shape
 from workbench.formats import saver as _saver
 from workbench.nn import functions as _functions
+from workbench.tf1 import specs as _specs
 from workbench.tf1.missing import Namespace
+from workbench.tf1.python import borrowed as _borrowed
 from workbench.tf1.python import small as _small
+from workbench.tf1.spelling import names_of as _names_of
 
 __all__ = ["common_shapes", "constant_op", "device", "dtypes", "errors", "errors_impl", "file_io", "function", "graph_io",
-           "graph_util", "graph_util_impl", "importer", "meta_graph", "ops", "random_seed", "sparse_tensor",
-           "tensor_shape", "tensor_util", "test_ops", "test_util", "versions"]
+           "graph_util", "graph_util_impl", "importer", "meta_graph", "ops", "random_seed", "smart_cond",
+           "sparse_tensor", "tensor_shape", "tensor_spec", "tensor_util", "test_ops", "test_util", "versions"]
 
 
 def _of(names: str, **more: object) -> Namespace:
@@ -36,7 +39,7 @@ def _write(filename: object, file_content: object) -> None:
         file.write(file_content)
 
 
-constant_op = _of("constant", is_constant=_is_constant)
+constant_op = _of("constant", is_constant=_is_constant, **_borrowed.CONSTANTS)
 dtypes = Namespace(**{name: getattr(_dtype, name) for name in _dtype.__all__}, bool=tf.bool,
                    QUANTIZED_DTYPES=tf.QUANTIZED_DTYPES)
 errors = errors_impl = tf.errors
@@ -56,7 +59,7 @@ file_io = Namespace(
 ops = _of("Graph GraphKeys IndexedSlices NoGradient NotDifferentiable Operation RegisterGradient Tensor add_to_collection "
           "add_to_collections colocate_with container control_dependencies convert_to_tensor device get_collection "
           "get_collection_ref get_default_graph get_default_session name_scope op_scope register_tensor_conversion_function "
-          "reset_default_graph", **_small.GRAPHS)
+          "reset_default_graph", **_small.GRAPHS, **_borrowed.GRAPHS)
 versions = _of("COMPILER_VERSION GIT_VERSION GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER GRAPH_DEF_VERSION_MIN_PRODUCER "
                "VERSION")
 random_seed = _of("get_seed set_random_seed", DEFAULT_GRAPH_SEED=87654321)
@@ -65,13 +68,20 @@ sparse_tensor = _of("SparseTensor SparseTensorValue", convert_to_tensor_or_spars
 tensor_shape = _of("Dimension TensorShape", scalar=lambda: tf.TensorShape([]), vector=lambda length: tf.TensorShape([length]),
                    matrix=lambda rows, columns: tf.TensorShape([rows, columns]),
                    unknown_shape=lambda ndims=None: tf.TensorShape(None if ndims is None else [None] * ndims),
-                   as_shape=_as_shape, as_dimension=tf.Dimension)
+                   as_shape=_as_shape, as_dimension=tf.Dimension, dimension_value=tf.dimension_value,
+                   dimension_at_index=tf.dimension_at_index)
+tensor_spec = Namespace(**_names_of(_specs))
+smart_cond = Namespace(smart_cond=tf.contrib.layers.utils.smart_cond,
+                       smart_constant_value=tf.contrib.layers.utils.constant_value)
 tensor_util = _of("make_ndarray make_tensor_proto", constant_value=tf.contrib.util.constant_value,
                   constant_value_as_shape=lambda tensor: _constant_shape(tf.convert_to_tensor(tensor)),
                   MakeNdarray=tf.make_ndarray, TensorShapeProtoToList=lambda shape: [dim.size for dim in shape.dim],
                   is_tensor=tf.contrib.framework.is_tensor)
 test_util = Namespace(TensorFlowTestCase=tf.test.TestCase, gpu_device_name=tf.test.gpu_device_name,
-                      IsMklEnabled=lambda: False, assert_equal_graph_def=tf.test.assert_equal_graph_def)
+                      IsMklEnabled=lambda: False, enable_c_shapes=lambda fn: fn,
+                      run_in_graph_and_eager_modes=tf.contrib.eager.run_test_in_graph_and_eager_modes,
+                      run_all_in_graph_and_eager_modes=tf.contrib.eager.run_all_tests_in_graph_and_eager_modes,
+                      assert_equal_graph_def=tf.test.assert_equal_graph_def)
 common_shapes = Namespace(broadcast_shape=tf.broadcast_static_shape,
                           unknown_shape=lambda op: [tf.TensorShape(None) for _ in op.outputs])
 device = _of("DeviceSpec")

@@ -12,6 +12,7 @@ from workbench.nn import sparse_maps as _sparse_maps
 from workbench.nn.partitions import PartitionedVariable as _PartitionedVariable
 from workbench.nn.pure_scopes import pure_variable_scope as _pure_variable_scope
 from workbench.tf1.missing import Namespace
+from workbench.tf1.python import borrowed as _borrowed
 from workbench.tf1.python import inner as _inner
 from workbench.tf1.python import small as _small
 from workbench.tf1.python.generated import Generated as _Generated
@@ -34,9 +35,10 @@ _OF_NETWORKS = "candidate_sampling_ops ctc_ops embedding_ops nn nn_grad nn_impl 
 
 globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
 state_ops = Namespace(**_ALL, **_small.STATE)
-array_ops = Namespace(**_ALL, **_small.ARRAYS)
+array_ops = Namespace(**_ALL, **_small.ARRAYS, **_borrowed.ARRAYS)
+constant_op = Namespace(**_ALL, **_borrowed.CONSTANTS)
 io_ops = Namespace(**_ALL, **_small.FILES)
-variable_scope = Namespace(**_ALL, _pure_variable_scope=_pure_variable_scope)
+variable_scope = Namespace(**_ALL, _pure_variable_scope=_pure_variable_scope, variable=tf.Variable)
 weights_broadcast_ops = Namespace(**_ALL, **_small.WEIGHTS)
 variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
@@ -50,7 +52,8 @@ init_ops = Namespace(**_ALL, **{name: getattr(_initializers, name) for name in (
     "Constant", "Identity", "Initializer", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal",
     "VarianceScaling", "Zeros", "identity_initializer")}, **_small.INITIAL, _compute_fans=_initializers.fans)
 resource_variable_ops = Namespace(**_ALL, ResourceVariable=tf.Variable,      # every variable here is one
-                                  is_resource_variable=lambda var: isinstance(var, tf.Variable))
+                                  is_resource_variable=lambda var: isinstance(var, tf.Variable),
+                                  **_borrowed.HANDLES)
 rnn = Namespace(**{**_NETWORKS, **_small.RECURRENT, "rnn_cell_impl": tf.nn.rnn_cell})
 data_flow_ops = Namespace(**_ALL, Barrier=_barriers.Barrier, StagingArea=_staging.StagingArea,
                           MapStagingArea=_staging.MapStagingArea)
@@ -71,6 +74,13 @@ rnn_cell = rnn_cell_impl = Namespace(**{**vars(tf.nn.rnn_cell), **_small.RECURRE
 gradient_checker = Namespace(compute_gradient=_testing.compute_gradient,
                              compute_gradient_error=_testing.compute_gradient_error)
 summary_ops = tf.summary
+summary_ops_v2 = tf.contrib.summary
+summary_op_util = Namespace(**_borrowed.SUMMARIES)
+inplace_ops = Namespace(**_borrowed.PLACES)
+linalg = _inner.parts(tf.linalg, """linalg linalg_impl linear_operator linear_operator_composition linear_operator_diag
+    linear_operator_full_matrix linear_operator_identity linear_operator_lower_triangular linear_operator_low_rank_update
+    linear_operator_util""")
+vars(linalg).update(vars(tf.linalg))
 losses = Namespace(losses=tf.losses, losses_impl=tf.losses, util=tf.losses)
 distributions = _inner.parts(tf.distributions, """bernoulli beta categorical dirichlet dirichlet_multinomial distribution
     distributions exponential gamma kullback_leibler laplace multinomial normal student_t uniform util""")

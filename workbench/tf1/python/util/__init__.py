@@ -11,10 +11,11 @@ from typing import Any
 
 import workbench.tf1 as tf
 from workbench.tf1.missing import Namespace
+from workbench.tf1.python import borrowed as _borrowed
 from workbench.tf1.then import ArgSpec, argspec
 
-__all__ = ["all_util", "compat", "deprecation", "keyword_args", "lazy_loader", "nest", "tf_contextlib", "tf_decorator",
-           "tf_export", "tf_inspect", "tf_should_use"]
+__all__ = ["all_util", "compat", "deprecation", "function_utils", "keyword_args", "lazy_loader", "nest", "tf_contextlib",
+           "tf_decorator", "tf_export", "tf_inspect", "tf_should_use"]
 
 compat, nest = tf.compat, tf.contrib.framework.nest
 deprecation = tf.contrib.framework
@@ -73,5 +74,6 @@ tf_decorator = Namespace(make_decorator=_decorator, unwrap=lambda function: ([],
 tf_export = Namespace(tf_export=_exported)
 tf_should_use = Namespace(should_use_result=_same)
 all_util = Namespace(make_all=_all_of, remove_undocumented=_nothing, reveal_undocumented=_nothing)
+function_utils = Namespace(**_borrowed.FUNCTIONS)
 keyword_args = Namespace(keyword_args_only=_by_keyword)
 lazy_loader = Namespace(LazyLoader=LazyLoader)
