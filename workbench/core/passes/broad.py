@@ -1,5 +1,4 @@
-"""Filters as wide as what they read, such as those over words, read width and channels as channels alone; filters as large as
-what they read are products."""
+"""Filters as wide as what they read take width and channels for channels, as large ones are products."""
 from __future__ import annotations
 
 import math
