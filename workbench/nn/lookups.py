@@ -206,7 +206,8 @@ FastHashSpec = HasherSpec("fasthash", None)
 def StrongHashSpec(key: Any) -> HasherSpec:
     """A hash that nobody can foresee without its key, two integers. InvalidArgumentError or TypeError for another key."""
     if len(key) != 2:
-        raise errors.InvalidArgumentError(f"StrongHashSpec: key has {len(key)} numbers; key must have size 2 (Key must have 2 elements)")
+        raise errors.InvalidArgumentError(f"StrongHashSpec: key has {len(key)} numbers; key must have size 2 (Key must have 2 "
+                                          "elements)")
     if not all(isinstance(part, (int, np.integer)) for part in key):
         raise TypeError(f"StrongHashSpec: Invalid key {key!r}; pass two integers")
     return HasherSpec("stronghash", key)
