@@ -35,7 +35,8 @@ OTHERWISE = """broadcast_to concat likes pad unique unique_with_counts atrous_co
     dct hessians nn.crelu nn.swish nn.embedding_lookup_sparse nn.sufficient_statistics sparse_segment_mean sparse_segment_sqrt_n
     sparse_segment_sum count_nonzero norm outer tensordot batch_gather bincount complex linalg.adjoint
     linalg.expm lists math.bessel_i0 math.bessel_i0e math.bessel_i1 math.bessel_i1e math.erfinv math.ndtri matrix_solve_ls
-    scalar_mul fused_batch_norm nn.normalize_moments histogram_fixed_width"""
+    scalar_mul fused_batch_norm nn.normalize_moments histogram_fixed_width nn.silu tensor_scatter_add tensor_scatter_sub
+    tensor_scatter_nd_add tensor_scatter_nd_sub"""
 """Rows whose functions are made of other operations here, so that what comes out last is another one."""
 
 

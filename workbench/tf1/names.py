@@ -37,6 +37,7 @@ _FUNCTIONS = """
     sin=Sin size=Size slice=Slice space_to_batch=SpaceToBatch space_to_depth=SpaceToDepth sqrt=Sqrt square=Square
     squared_difference=SquaredDifference squeeze=Squeeze stop_gradient=StopGradient string_join=StringJoin
     string_split=StringSplit string_to_number=StringToNumber sub=Sub subtract=Sub svd=Svd tan=Tan tanh=Tanh
+    tensor_scatter_update=TensorScatterUpdate
     tensordot=Tensordot tile=Tile to_bfloat16=ToBFloat16 to_double=ToDouble to_float=ToFloat to_int32=ToInt32
     to_int64=ToInt64 truncatediv=TruncateDiv truncatemod=TruncateMod unique=Unique
     unique_with_counts=UniqueWithCounts setdiff1d=ListDiff

@@ -148,7 +148,8 @@ def test_bytes_as_numbers():
     assert run(ops.decode_raw(b"\0\1", wb.int16, little_endian=False)).tolist() == [1]
     assert ops.decode_raw(b"\0\1", wb.uint8).shape == [None]
     fails(errors.InvalidArgumentError, "decode_raw: the strings have 3 bytes; all must have one length that 2 (of int16) "
-                                       "divides", ops.decode_raw(b"abc", wb.int16))
+                                       "divides (Input to DecodeRaw has length 3 that is not a multiple of 2, the size of "
+                                       "int16)", ops.decode_raw(b"abc", wb.int16))
 
 
 def test_numbers_as_text_and_back():
@@ -159,7 +160,8 @@ def test_numbers_as_text_and_back():
     assert run([ops.as_string([0.25], shortest=True), ops.as_string([7], width=3, fill="0"),
                 ops.as_string([150.0], scientific=True, precision=2)]) == [b"0.25", b"007", b"1.50e+02"]
     assert run([ops.as_string([3]), ops.as_string([True, False])])[1].tolist() == [b"true", b"false"]
-    fails(errors.InvalidArgumentError, "string_to_number: 'x1' is not a valid float32; correct the text",
+    fails(errors.InvalidArgumentError, "string_to_number: 'x1' is not a valid float32; correct the text "
+          "(StringToNumberOp could not correctly convert string: x1)",
           ops.string_to_number("x1"))
 
 
@@ -203,3 +205,9 @@ def test_csv_has_types_defaults_and_quotes():
                               "end with quote followed by a delimiter or the end)")])
 def test_csv_says_what_is_wrong(line, defaults, text):
     fails(errors.InvalidArgumentError, text, ops.decode_csv(line, defaults))
+
+
+def test_strings_that_are_added_broadcast_and_those_that_are_joined_do_not():
+    assert run(wb.add(["a", "b"], ["!"])).tolist() == [b"a!", b"b!"]
+    with pytest.raises(errors.ShapeError, match="string_join: inputs"):
+        ops.string_join([["a", "b", "c"], ["d"]])
