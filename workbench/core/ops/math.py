@@ -40,6 +40,8 @@ def _(add, x, y, name=None):
 
 
 def _is_text(x):
+    while isinstance(x, (list, tuple)) and x:
+        x = x[0]
     return isinstance(x, (str, bytes)) or getattr(getattr(x, "dtype", None), "kind", None) in ("string", "U", "S")
 
 
