@@ -27,7 +27,7 @@ def built(images=IMAGES, filters=FILTERS, **options):
 def agree(fetches, feeds):
     with Session() as on, Session(disabled_passes=["broad"]) as off:
         for one, other in zip(on.run(fetches, feeds), off.run(fetches, feeds)):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * np.abs(other).max())      # sums in another order
 
 
 @pytest.mark.parametrize("options", [

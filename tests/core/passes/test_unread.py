@@ -13,6 +13,7 @@ from workbench.core.graph.check import verify
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.program import Program
 from workbench.core.passes.pipeline import PASSES, run_passes
+from workbench.core.passes.prune import prune
 from workbench.core.passes.unread import unread
 from workbench.core.run.session import Session
 
@@ -104,6 +105,16 @@ def test_loops_within_loops_and_second_derivatives():
     _, y, _ = wb.while_loop(lambda i, y, z: i < 3, lambda i, y, z: (i + 1, inner(y) + x, z * y), (0, x, x))
     [slope] = wb.gradients(wb.reduce_sum(y), x)
     agree([y, slope, *wb.gradients(wb.reduce_sum(wb.square(slope)), x)], {x: np.float32([0.5, 1.0, 1.5])})
+
+
+@pytest.mark.parametrize("how", ["waited for", "run"])
+def test_a_loop_that_is_waited_for_or_run_for_itself_does_all_its_work(how):
+    x = wb.placeholder("float32", [2, 2])
+    loop = wb.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, wb.matmul(y, y)), (0, x))
+    with wb.control_dependencies(loop):
+        done = wb.identity(x)
+    program = pruned(done, feeds=[x]) if how == "waited for" else prune(x.graph, [], [loop[1].op], {x: x.shape})
+    assert unread(program) is program
 
 
 def test_a_loop_that_is_only_waited_for_runs_and_one_that_ends_at_once_is_as_it_was():

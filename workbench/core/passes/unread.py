@@ -16,7 +16,8 @@ __all__ = ["unread"]
 
 
 def unread(program: Program) -> Program:
-    """Each loop without those of its variables that serve neither its condition nor an effect nor a result that is read.
+    """Each loop without those of its variables that serve neither its condition nor an effect nor a result that is read. One
+    that is run for itself, or waited for, stays whole: somebody may want its work and no value.
 
     Loops are asked from the last to the first, as what a gradient's loop does not read need not be kept for it.
     """
@@ -34,14 +35,15 @@ class _Found:
         self.order = topological(program.graph.operations)
         self.needed: set[Operation] = {*program.roots, *(t.op for t in program.feeds)}
         self.kept: dict[Operation, list[int]] = {}
-        read = set(program.fetches)
+        read, waited = set(program.fetches), set(program.targets)
         for op in reversed(self.order):
             if not (op in self.needed or not op.outputs or has_effect(op) or not read.isdisjoint(op.outputs)):
                 continue
-            positions = _positions(op, read) if op.kind == "while" else range(len(op.inputs))
+            positions = _positions(op, read) if op.kind == "while" and op not in waited else range(len(op.inputs))
             if len(positions) < len(op.inputs):
                 self.kept[op] = [*positions]
             self.needed.update((op, *op.controls))
+            waited.update(op.controls)
             read.update(op.inputs[position] for position in positions)
 
 
