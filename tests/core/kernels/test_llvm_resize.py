@@ -10,8 +10,10 @@ import workbench as wb
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels import load_libraries, team
 from workbench.core.kernels.choice import Choice, Spec, selectors
+from workbench.core.kernels.llvm import usable
 from workbench.errors import ShapeError
 
+pytestmark = [pytest.mark.named, pytest.mark.skipif(not usable(), reason="no LLVM here")]
 load_libraries()
 LENGTH = st.integers(1, 19)
 
