@@ -35,7 +35,7 @@ def _(node, dy):
 def _(add, x, y, name=None):
     """x + y; two strings are joined."""
     if _is_text(x) or _is_text(y):
-        return ops.string_join([x, y], broadcasts=True, name=name or "add")
+        return ops.string_add(x, y, name=name or "add")
     return add(x, y, name=name)
 
 

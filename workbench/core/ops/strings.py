@@ -11,7 +11,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, front, returns_list
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import op
-from workbench.core.graph.shape import Shape, broadcast
+from workbench.core.graph.shape import Shape
 
 TEXT: dict[str, Any] = {"differentiable": False}
 
@@ -97,19 +97,22 @@ def _check_format(dtype, real, precision, scientific, shortest, fill):
 
 
 def _joined(inputs, attrs):
-    if attrs["broadcasts"]:
-        return [broadcast([t.shape for t in inputs], "string_join")]
     whole = [t.shape for t in inputs if t.shape.rank != 0]
     return [functools.reduce(lambda a, b: a.merge(b, "string_join: inputs"), whole) if whole else Shape(())]
 
 
 @op("*inputs[...] -> [...]", types="string -> string", shape=_joined, **TEXT)
-def string_join(*inputs, separator="", broadcasts=False):
-    """The strings of several tensors of one shape (scalars go with any), or of shapes that broadcast, joined element by
-    element."""
+def string_join(*inputs, separator=""):
+    """The strings of several tensors of one shape (scalars go with any) joined element by element."""
     arrays = np.broadcast_arrays(*[np.asarray(item, object) for item in inputs])
     rows = zip(*[array.ravel() for array in arrays])
     return _objects([separator.encode().join(row) for row in rows], arrays[0].shape)
+
+
+@op("x[...] y[...] -> [...]", types="string string -> string", **TEXT)
+def string_add(x, y):
+    """Each string of x with that of y behind it; their shapes broadcast."""
+    return string_join.reference(x, y, separator="")
 
 
 @op("source[n] -> [m,2] [m] [2]", name="string_split", types="string -> int64 string int64", **TEXT,

@@ -77,7 +77,7 @@ _sum_of_numbers = importers["Add"]
 @imports("Add", "AddV2")
 def _(node: Node) -> Any:
     if [t.dtype for t in node.inputs] == [string, string]:
-        return ops.string_join(node.inputs, broadcasts=True, name=node.exact)
+        return ops.string_add(*node.inputs, name=node.exact)
     return _sum_of_numbers(node)
 
 

@@ -27,6 +27,7 @@ rows("""
     parse_tensor ParseTensor serialized | out_type=out_type
     merge_summary MergeSummary *values | N#values
 """)
+rows("string_add Add x y | T:x", read=False)      # what is read as Add may be numbers
 
 
 @exports("Assert")
