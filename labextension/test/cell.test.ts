@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { cell } from '../src/cell';
 import { VERSION } from '../src/contract';
 import planted from './fixtures/planted.json';
+import { stubOption } from './lacking';
 
 /** A widget's model: what the page sends is kept, what the kernel sends is given to all that listen. */
 class FakeModel {
@@ -39,15 +40,7 @@ let ends: (() => void)[];
 const until = (good: () => boolean) => vi.waitFor(() => expect(good()).toBe(true));
 
 beforeEach(() => {
-  // what happy-dom lacks
-  vi.stubGlobal(
-    'Option',
-    class {
-      constructor(textContent: string, value: string) {
-        return Object.assign(document.createElement('option'), { textContent, value });
-      }
-    }
-  );
+  stubOption();
   vi.stubGlobal(
     'IntersectionObserver',
     class {

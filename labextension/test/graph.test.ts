@@ -4,6 +4,7 @@ import { SCENARIOS, snapshotOf } from '../stories/story';
 import { GraphSection } from '../src/views/graph';
 import { TimelineSection } from '../src/views/timeline';
 import type { Context } from '../src/kit/view';
+import { stubOption } from './lacking';
 
 const around = (ask: (topic: string, parameters: unknown) => void) =>
   ({
@@ -21,15 +22,7 @@ const around = (ask: (topic: string, parameters: unknown) => void) =>
   }) as unknown as Context;
 
 beforeEach(() => {
-  // what happy-dom lacks
-  vi.stubGlobal(
-    'Option',
-    class {
-      constructor(textContent: string, value: string) {
-        return Object.assign(document.createElement('option'), { textContent, value });
-      }
-    }
-  );
+  stubOption();
 });
 
 afterEach(() => vi.unstubAllGlobals());

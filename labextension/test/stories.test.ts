@@ -11,20 +11,13 @@ import { shortTask } from '../src/kit/text';
 import { GraphSection } from '../src/views/graph';
 import type { Snapshot } from '../src/store';
 import planted from './fixtures/planted.json';
+import { stubOption } from './lacking';
 
 let page: Page;
 let node: HTMLElement;
 
 beforeEach(() => {
-  // what happy-dom lacks
-  vi.stubGlobal(
-    'Option',
-    class {
-      constructor(textContent: string, value: string) {
-        return Object.assign(document.createElement('option'), { textContent, value });
-      }
-    }
-  );
+  stubOption();
   node = document.createElement('div');
   document.body.append(node);
 });

@@ -11,7 +11,7 @@ from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 
-__all__ = ["colocate_with", "control_dependencies", "convert_to_tensor", "device", "name_scope", "set_random_seed",
+__all__ = ["after", "colocate_with", "control_dependencies", "convert_to_tensor", "device", "name_scope", "set_random_seed",
            "tuple"]
 
 
@@ -42,6 +42,13 @@ def name_scope(name: str | None, default_name: str | None = None, values: Any = 
 def control_dependencies(control_inputs: Sequence[Any] | None) -> contextlib.AbstractContextManager[None]:
     """Operations below start after these tensors and operations are done; None clears."""
     return get_default_graph().control_dependencies(control_inputs)
+
+
+def after(control_inputs: Sequence[Operation], value: Tensor) -> Tensor:
+    """`value`, once these operations are done: where they are assertions, its steps raise what these raise."""
+    with control_dependencies(control_inputs):
+        found: Tensor = ops.identity(value)
+    return found
 
 
 def colocate_with(op: Any, ignore_existing: bool = False) -> contextlib.AbstractContextManager[None]:

@@ -8,9 +8,10 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.graph import Tensor
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.checks import assert_less, assert_non_negative
+from workbench.nn.framework import after
 from workbench.nn.metrics_more import (
     counter,
     false_negatives_at_thresholds,
@@ -259,23 +260,16 @@ def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, dty
             raise errors.ShapeError(f"confusion_matrix: predictions have shape {predictions.shape} but weights "
                                     f"{convert(weights).shape}; give one weight for each")
         labels, predictions = (ops.cast(ops.reshape(x, [-1]), "int64") for x in (labels, predictions))
-        labels, predictions = (_checked(assert_non_negative(x, message=f"`{what}` contains negative values"), x)
+        labels, predictions = (after([assert_non_negative(x, message=f"`{what}` contains negative values")], x)
                                for what, x in (("labels", labels), ("predictions", predictions)))
         count = ops.maximum(ops.reduce_max(labels), ops.reduce_max(predictions)) + 1 if num_classes is None else (
             ops.cast(convert(num_classes), "int64"))
         if num_classes is not None:
-            labels, predictions = (_checked(assert_less(x, count, message=f"`{what}` out of bound"), x)
+            labels, predictions = (after([assert_less(x, count, message=f"`{what}` out of bound")], x)
                                    for what, x in (("labels", labels), ("predictions", predictions)))
         values = ops.ones_like(labels) if weights is None else ops.reshape(convert(weights), [-1])
         shape = ops.stack([count, count])
         return ops.scatter_nd(ops.stack([labels, predictions], axis=1), ops.cast(values, dtype), shape)
-
-
-def _checked(check: Any, x: Tensor) -> Tensor:
-    """x, whose steps run the assertion first."""
-    with get_default_graph().control_dependencies([check]):
-        found: Tensor = ops.identity(x)
-    return found
 
 
 def mean_iou(labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,

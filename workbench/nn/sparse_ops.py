@@ -10,6 +10,7 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.nn.framework import after
 from workbench.nn.sparse import SparseTensor, SparseTensorValue, sparse_of, sparse_tensor_to_dense
 
 __all__ = [
@@ -79,13 +80,12 @@ def sparse_reset_shape(sp_input: SparseTensor, new_shape: Any = None) -> SparseT
     if known is not None and old is not None and (known < old).any():
         raise errors.ShapeError(f"sparse_reset_shape: new_shape is {known.tolist()} but the tensor has shape {old.tolist()}; "
                                 "make it as large (new_shape should have dimension sizes >= sp_input.shape)")
-    with get_default_graph().control_dependencies([ops.Assert(ops.equal(ops.size(wanted), ops.size(dense)), [
-            "sparse_reset_shape: new_shape must keep the rank: Condition x == y did not hold element-wise:", wanted, dense])]):
-        wanted = ops.identity(wanted)
+    check = ops.Assert(ops.equal(ops.size(wanted), ops.size(dense)), [
+        "sparse_reset_shape: new_shape must keep the rank: Condition x == y did not hold element-wise:", wanted, dense])
+    wanted = after([check], wanted)
     check = ops.Assert(ops.reduce_all(wanted >= dense), ["sparse_reset_shape: new_shape must hold the old one: "
                        "Condition x <= y did not hold element-wise:", dense, wanted])
-    with get_default_graph().control_dependencies([check]):
-        wanted = ops.identity(wanted)
+    wanted = after([check], wanted)
     return SparseTensor(indices, ops.identity(sp.values), wanted)
 
 
@@ -108,8 +108,7 @@ def sparse_concat(axis: int, sp_inputs: Sequence[SparseTensor], name: str | None
         shapes_agree = ops.reduce_all(ops.equal(rest, rest[:1]))
         check = ops.Assert(shapes_agree, ["sparse_concat: all axes but the joined one must agree (Input shapes must match)",
                                           shapes])
-        with get_default_graph().control_dependencies([check]):
-            shapes = ops.identity(shapes)
+        shapes = after([check], shapes)
     starts, moved = ops.cumsum(shapes[:, at], exclusive=True), []
     for number, sp in enumerate(parts):
         moved.append(sp.indices + starts[number] * along)

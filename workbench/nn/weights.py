@@ -5,7 +5,8 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.graph import Tensor
+from workbench.nn.framework import after
 
 __all__ = ["checked_weights", "fitted_weights", "squeezed", "squeezed_weights"]
 
@@ -24,8 +25,7 @@ def checked_weights(weights: Any, values: Tensor, where: str, dtype: Any = None)
                                     f"{mine}; pass a scalar, or the rank of the values with lengths of theirs or 1")
         if all(a == 1 or (a is not None and a == b) for a, b in pairs):
             return tensor
-    with get_default_graph().control_dependencies([_check(tensor, values)]):
-        return ops.identity(tensor)
+    return after([_check(tensor, values)], tensor)
 
 
 def fitted_weights(weights: Any, values: Tensor, where: str, dtype: Any = None) -> Tensor:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
@@ -36,8 +36,7 @@ def computed(kind: str, given: np.ndarray, made: np.ndarray, size: tuple[int, in
 @given(st.integers(1, 3), st.tuples(LENGTH, LENGTH), st.tuples(LENGTH, LENGTH), st.integers(1, 5),
        st.sampled_from(["bilinear", "nearest", "bicubic", "area"]), st.booleans(), st.sampled_from(["float32", "uint8"]))
 def test_values_are_the_references_and_gradients_its_transpose(shared, count, old, new, channels, method, align, dtype):
-    if method == "nearest" and dtype == "uint8":
-        return
+    assume((method, dtype) != ("nearest", "uint8"))      # whole numbers stay such
     rng = np.random.default_rng(0)
     x = (rng.standard_normal((count, *old, channels)) * 100).astype(dtype)
     dy = rng.standard_normal((count, *new, channels)).astype(np.float32)

@@ -43,12 +43,11 @@ class Cluster(Staying):
     `client` is a `distributed.Client`, a Dask cluster, an address, or None for an embedded `LocalCluster` of processes, with
     its dashboard at `dashboard_address`. Every task gets a Dask worker of its own, on hosts in turn, unless `workers` (task ->
     name or address) names one, which may have several tasks. Use as a context manager, or call `close()`; an interpreter that
-    exits closes what is still open. `heartbeat` seconds without any sign of life mean a lost task;
-    `step_deadline` seconds bound every step (None: no bound) from the moment its messages are out; `connect_timeout` seconds
-    bound each answer at the start. `unix=False` keeps tensors between processes of one host on Dask's own port. A task has
-    one device, a CPU unless `device_types` (task -> type) names another type, which its process must know.
-    Raises InvalidArgumentError for an impossible number of tasks, ResourceExhaustedError for too few workers,
-    UnavailableError for what cannot be reached.
+    exits closes what is still open. `heartbeat` seconds without any sign of life mean a lost task; `step_deadline` seconds
+    bound every step (None: no bound) from the moment its messages are out; `connect_timeout` seconds bound each answer at the
+    start. `unix=False` keeps tensors between processes of one host on Dask's own port. A task has one device, a CPU unless
+    `device_types` (task -> type) names another type, which its process must know. Raises InvalidArgumentError for an impossible
+    number of tasks, ResourceExhaustedError for too few workers, UnavailableError for what cannot be reached.
     """
 
     def __init__(self, client: Any = None, ps: int = 1, worker: int = 1, *, engine: str = "graph",
@@ -212,6 +211,7 @@ class Cluster(Staying):
 
     @property
     def lost(self) -> dict[str, errors.Error]:
+        """Task -> why it cannot be reached any more."""
         return {task: member.lost for task, member in list(self._members.items()) if member.lost is not None}
 
     @property

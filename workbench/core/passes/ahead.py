@@ -27,7 +27,6 @@ def ahead(program: Program) -> Program:
     """
     if not any(op.kind == "while" for op in program.graph.operations):
         return program
-    readers = _readers(program.graph.operations)
     stacked: dict[Tensor, Tensor] = {}      # list in the new graph -> its elements, stacked
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
@@ -37,7 +36,7 @@ def ahead(program: Program) -> Program:
             return [found if op.kind == "list_stack" else reshaped(found, op.outputs[0].shape.static, state, op)]
         if op.kind != "while":
             return None
-        loop = _Loop(op, readers)
+        loop = _Loop(op)
         return loop.rewritten(inputs, state, stacked) if loop.forward or loop.backward else None
     return rewrite(program, visit)
 
@@ -66,7 +65,6 @@ class _Loop:
     """A loop and those of its products that can be done partly outside."""
 
     op: Operation
-    readers: dict[Tensor, list[Operation]]      # in the program around it
     forward: list[_Product] = field(default_factory=list)
     backward: list[_Product] = field(default_factory=list)
 

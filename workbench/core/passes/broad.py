@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.graph.graph import Operation, Tensor
@@ -24,17 +24,28 @@ def broad(program: Program) -> Program:
     for images of which each gives one value (layers that are dense and written as convolutions, as slim's nets do).
     """
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        found = _KINDS.get(op.kind)
-        if found is None or not all([t.shape.known for t in (*inputs, *op.outputs)]):
+        roles = _ROLES.get(op.kind)
+        if roles is None or not all([t.shape.known for t in (*inputs, *op.outputs)]):
             return None
-        images, filters = found[0](op)
+        sizes = {role: tensor.shape.static for role, tensor in zip(roles, (*inputs, *op.outputs))}
+        images, filters = sizes["images"], sizes["filters"]
         if not _suits(op.attrs, images, filters):
             return None
+        given = dict(zip(roles, inputs))
         if images[1] == filters[0]:
-            return _product(op, inputs, images, filters, state)
-        return None if images[2] == 1 else found[1](op, inputs, images, filters, state)
+            return _product(op, given, roles[2], sizes, state)
+        return None if images[2] == 1 else _folded(op, given, roles[2], sizes, state)
 
-    return rewrite(program, visit) if any([op.kind in _KINDS for op in program.graph.operations]) else program
+    return rewrite(program, visit) if any([op.kind in _ROLES for op in program.graph.operations]) else program
+
+
+_ROLES = {"conv2d": ("images", "filters", "values"), "conv2d_backprop_input": ("filters", "values", "images"),
+          "conv2d_backprop_filter": ("images", "values", "filters")}
+"""Operation -> what its inputs are, and what it gives: of a convolution `values` from `images` and `filters`, or a gradient."""
+_SAYS = {"images": "input_shape", "filters": "filter_shape"}      # the attribute that says the shape of what is given
+_FACTORS = {"values": ("images", "filters", False, False), "images": ("values", "filters", False, True),
+            "filters": ("images", "values", True, False)}
+"""What is given -> the factors of the product that it is, and which of them are turned."""
 
 
 def _suits(attrs: Any, images: Sizes, filters: Sizes) -> bool:
@@ -52,60 +63,25 @@ def _zeros(padding: Any, filters: Sizes) -> tuple[bool, bool]:
     return any(padding[0]), any(padding[1])
 
 
-def _folded(sizes: Sizes) -> Sizes:
-    first, second, width, channels = sizes
-    return first, second, 1, width * channels
+def _folded(op: Operation, given: Mapping[str, Tensor], made: str, sizes: Mapping[str, Sizes], state: Rewrite) -> list[Tensor]:
+    """The convolution, or its gradient, with width and channels for channels."""
+    count, rows, width, channels = sizes["images"]
+    height, _, _, outputs = sizes["filters"]
+    folded = {"images": (count, rows, 1, width * channels), "filters": (height, 1, width * channels, outputs)}
+    sides = [reshaped(tensor, folded[role], state, op) if role in folded else tensor for role, tensor in given.items()]
+    attrs = {**op.attrs, "strides": (op.attrs["strides"][0], 1)}
+    if made not in folded:
+        return list(state.create(op.kind, sides, attrs, op.name, op).outputs)
+    found = state.create(op.kind, sides, {**attrs, _SAYS[made]: folded[made]}, f"{op.name}/broad", op).outputs[0]
+    return [reshaped(found, sizes[made], state, op, op.name)]
 
 
-def _folded_filter(sizes: Sizes) -> Sizes:
-    height, width, channels, outputs = sizes
-    return height, 1, width * channels, outputs
-
-
-def _attrs(op: Operation, **changed: Any) -> dict[str, Any]:
-    return {**op.attrs, "strides": (op.attrs["strides"][0], 1), **changed}
-
-
-def _forward(op: Operation, inputs: list[Tensor], images: Sizes, filters: Sizes, state: Rewrite) -> list[Tensor]:
-    sides = [reshaped(inputs[0], _folded(images), state, op), reshaped(inputs[1], _folded_filter(filters), state, op)]
-    return list(state.create(op.kind, sides, _attrs(op), op.name, op).outputs)
-
-
-def _by_images(op: Operation, inputs: list[Tensor], images: Sizes, filters: Sizes, state: Rewrite) -> list[Tensor]:
-    sides = [reshaped(inputs[0], _folded_filter(filters), state, op), inputs[1]]
-    return _unfolded(op, sides, _attrs(op, input_shape=_folded(images)), state)
-
-
-def _by_filters(op: Operation, inputs: list[Tensor], images: Sizes, filters: Sizes, state: Rewrite) -> list[Tensor]:
-    sides = [reshaped(inputs[0], _folded(images), state, op), inputs[1]]
-    return _unfolded(op, sides, _attrs(op, filter_shape=_folded_filter(filters)), state)
-
-
-def _product(op: Operation, inputs: list[Tensor], images: Sizes, filters: Sizes, state: Rewrite) -> list[Tensor]:
+def _product(op: Operation, given: Mapping[str, Tensor], made: str, sizes: Mapping[str, Sizes], state: Rewrite) -> list[Tensor]:
     """The convolution, or its gradient, as one product."""
-    count, each, outputs = images[0], math.prod(images[1:]), filters[3]
-    rows, weights, made = (count, each), (each, outputs), (count, outputs)
-    shapes, turned = {"conv2d": ((rows, weights), (False, False)), "conv2d_backprop_input": ((weights, made), (False, True)),
-                      "conv2d_backprop_filter": ((rows, made), (True, False))}[op.kind]
-    sides = [reshaped(tensor, shape, state, op) for tensor, shape in zip(inputs, shapes)]
-    if op.kind == "conv2d_backprop_input":
-        sides.reverse()
-    attrs = {"transpose_a": turned[0], "transpose_b": turned[1]}
+    count, each, outputs = sizes["images"][0], math.prod(sizes["images"][1:]), sizes["filters"][3]
+    flat = {"images": (count, each), "filters": (each, outputs), "values": (count, outputs)}
+    first, second, turned_first, turned_second = _FACTORS[made]
+    sides = [reshaped(given[role], flat[role], state, op) for role in (first, second)]
+    attrs = {"transpose_a": turned_first, "transpose_b": turned_second}
     found = state.create("matmul", sides, attrs, f"{op.name}/product", op).outputs[0]
-    return [reshaped(found, op.outputs[0].shape.static, state, op, op.name)]
-
-
-def _unfolded(op: Operation, sides: Sequence[Tensor], attrs: dict[str, Any], state: Rewrite) -> list[Tensor]:
-    """What `op` gives, which makes it under another shape."""
-    made = state.create(op.kind, sides, attrs, f"{op.name}/broad", op).outputs[0]
-    return [reshaped(made, op.outputs[0].shape.static, state, op, op.name)]
-
-
-def _sides(op: Operation) -> tuple[Sizes, Sizes]:
-    return op.inputs[0].shape.static, op.inputs[1].shape.static
-
-
-_KINDS: dict[str, tuple[Callable[[Operation], tuple[Sizes, Sizes]], Callable[..., list[Tensor]]]] = {
-    "conv2d": (_sides, _forward),
-    "conv2d_backprop_input": (lambda op: (op.outputs[0].shape.static, op.inputs[0].shape.static), _by_images),
-    "conv2d_backprop_filter": (lambda op: (op.inputs[0].shape.static, op.outputs[0].shape.static), _by_filters)}
+    return [reshaped(found, sizes[made], state, op, op.name)]

@@ -11,6 +11,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.blocks import full_name
+from workbench.nn.framework import after
 from workbench.nn.scopes import VariableScope
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, get_collection, group
 from workbench.nn.weights import squeezed
@@ -166,8 +167,7 @@ def with_shape(expected_shape: Any, tensor: Any) -> Tensor:
     if isinstance(expected_shape, Tensor):
         check = ops.Assert(ops.reduce_all(ops.equal(ops.shape(found), expected_shape)),
                            ["with_shape: Wrong shape", ops.shape(found), expected_shape])
-        with get_default_graph().control_dependencies([check]):
-            return ops.identity(found)
+        return after([check], found)
     made = ops.identity(found)
     made.set_shape(expected_shape)
     return made

@@ -10,8 +10,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.checks import assert_positive
-from workbench.nn.framework import control_dependencies, name_scope
-from workbench.nn.probability.checked import after
+from workbench.nn.framework import after, control_dependencies, name_scope
 
 __all__ = ["FULLY_REPARAMETERIZED", "NOT_REPARAMETERIZED", "Distribution", "RegisterKL", "ReparameterizationType",
            "kl_divergence"]

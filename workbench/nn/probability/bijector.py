@@ -11,8 +11,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.checks import assert_positive
-from workbench.nn.framework import name_scope
-from workbench.nn.probability.checked import after
+from workbench.nn.framework import after, name_scope
 
 __all__ = ["Bijector", "Identity"]
 

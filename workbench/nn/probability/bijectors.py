@@ -11,8 +11,9 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.checks import assert_equal, assert_less_equal, assert_non_negative, assert_positive
+from workbench.nn.framework import after
 from workbench.nn.probability.bijector import Bijector, Identity
-from workbench.nn.probability.checked import after, none_zero
+from workbench.nn.probability.checked import none_zero
 
 __all__ = ["Bijector", "Chain", "Exp", "Identity", "Inline", "Invert", "Permute", "PowerTransform", "Sigmoid", "SinhArcsinh",
            "Softplus", "Weibull"]

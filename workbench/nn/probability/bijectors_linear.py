@@ -6,9 +6,10 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.nn.framework import after
 from workbench.nn.linear_operators import LinearOperator
 from workbench.nn.probability.bijector import Bijector
-from workbench.nn.probability.checked import after, none_zero
+from workbench.nn.probability.checked import none_zero
 
 __all__ = ["Affine", "AffineLinearOperator"]
 

@@ -8,8 +8,8 @@ from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.checks import assert_equal, assert_non_negative, assert_positive
+from workbench.nn.framework import after
 from workbench.nn.probability.bijector import Bijector
-from workbench.nn.probability.checked import after
 
 __all__ = ["AbsoluteValue", "CholeskyOuterProduct", "ConditionalBijector", "SigmoidCentered", "SoftmaxCentered"]
 

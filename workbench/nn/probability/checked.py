@@ -1,21 +1,12 @@
 """What distributions and bijectors assert of their parameters and of events where `validate_args` asks for it."""
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.nn.checks import assert_equal, assert_less_equal, assert_near, assert_non_negative, assert_none_equal
-from workbench.nn.framework import control_dependencies
+from workbench.nn.framework import after
 
-__all__ = ["after", "counts", "none_zero", "shares"]
-
-
-def after(assertions: Sequence[Operation], value: Tensor) -> Tensor:
-    """`value`, once the assertions hold: its steps raise InvalidArgumentError where one does not."""
-    with control_dependencies(assertions):
-        found: Tensor = ops.identity(value)
-    return found
+__all__ = ["counts", "none_zero", "shares"]
 
 
 def counts(x: Tensor, what: str) -> list[Operation]:

@@ -7,9 +7,9 @@ from typing import Any
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.nn.checks import assert_less_equal, assert_non_negative, assert_positive
-from workbench.nn.framework import name_scope
+from workbench.nn.framework import after, name_scope
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution
-from workbench.nn.probability.checked import after, counts
+from workbench.nn.probability.checked import counts
 from workbench.nn.probability.discrete import logits_and_probs
 from workbench.nn.probability.scalar import _tiny, _TwoParameters
 from workbench.nn.probability.vector import Dirichlet, _classes, _Counted, _Vectors

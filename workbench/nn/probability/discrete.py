@@ -8,9 +8,9 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.nn.checks import assert_less_equal
-from workbench.nn.framework import name_scope
+from workbench.nn.framework import after, name_scope
 from workbench.nn.probability.base import NOT_REPARAMETERIZED, Distribution, RegisterKL
-from workbench.nn.probability.checked import after, counts, shares
+from workbench.nn.probability.checked import counts, shares
 
 __all__ = ["Bernoulli", "logits_and_probs"]
 

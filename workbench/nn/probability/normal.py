@@ -7,11 +7,11 @@ from typing import Any
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.checks import assert_equal
-from workbench.nn.framework import name_scope
+from workbench.nn.framework import after, name_scope
 from workbench.nn.linear_operators import LinearOperator, LinearOperatorFullMatrix
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, RegisterKL
 from workbench.nn.probability.bijectors_linear import Affine
-from workbench.nn.probability.checked import after, none_zero
+from workbench.nn.probability.checked import none_zero
 from workbench.nn.probability.made import TransformedDistribution
 from workbench.nn.probability.scalar import Exponential, Laplace
 from workbench.nn.probability.vector import MultivariateNormalDiag, _Vectors

@@ -10,11 +10,11 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.checks import assert_equal, assert_near, assert_positive
-from workbench.nn.framework import name_scope
+from workbench.nn.framework import after, name_scope
 from workbench.nn.linear_operators import LinearOperator
 from workbench.nn.linear_operators_kinds import LinearOperatorDiag
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution, RegisterKL
-from workbench.nn.probability.checked import after, counts, none_zero
+from workbench.nn.probability.checked import counts, none_zero
 from workbench.nn.probability.discrete import logits_and_probs
 
 __all__ = ["Categorical", "Dirichlet", "Multinomial", "MultivariateNormalDiag"]

@@ -8,15 +8,15 @@ import itertools
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import workbench.tf1 as tf
 from workbench.core.graph.build import ops as _ops
-from workbench.core.graph.subgraph import root_graph
 from workbench.core.state import tfrecord as _records
 from workbench.formats.messages import message as _message
+from workbench.train.saving import tags as _tags
 
 __all__ = ["ARRAYS", "CONSTANTS", "CONTEXT", "FUNCTIONS", "GRAPHS", "HANDLES", "PLACES", "SUMMARIES", "EventsWriter"]
 
@@ -29,13 +29,17 @@ def _bare(fn: Any) -> Any:
     return fn
 
 
+def _parameters(fn: Any) -> Mapping[str, inspect.Parameter]:
+    """What a function takes, or a callable object; of a partial one what that of its function does."""
+    inner = _bare(fn)
+    return inspect.signature(inner if inspect.isroutine(inner) or inspect.isclass(inner) else inner.__call__).parameters
+
+
 def _fn_args(fn: Any) -> tuple[str, ...]:
     """The names of the arguments that a call of `fn` still has to give, without self."""
     given = len(fn.args) if isinstance(fn, functools.partial) else 0
     named = set(fn.keywords) if isinstance(fn, functools.partial) else set()
-    inner = _bare(fn)
-    bound = inner if inspect.isroutine(inner) or inspect.isclass(inner) else inner.__call__
-    names = [name for name, one in inspect.signature(bound).parameters.items() if one.kind not in (
+    names = [name for name, one in _parameters(fn).items() if one.kind not in (
         inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)]
     return tuple(name for name in names[given:] if name not in named)
 
@@ -44,9 +48,7 @@ def _has_kwargs(fn: Any) -> bool:
     """Does it take any arguments by name? TypeError for what cannot be called."""
     if not callable(_bare(fn)):
         raise TypeError(f"fn should be a function-like object, but is of type {type(fn)}.")
-    inner = _bare(fn)
-    bound = inner if inspect.isroutine(inner) or inspect.isclass(inner) else inner.__call__
-    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in inspect.signature(bound).parameters.values())
+    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in _parameters(fn).values())
 
 
 def _name_of(func: Any) -> str:
@@ -131,24 +133,8 @@ HANDLES = {f"resource_scatter_{rule}": functools.partial(
 
 # summaries
 
-@contextlib.contextmanager
-def _summary_scope(name: str, family: str | None = None, default_name: str | None = None,
-                   values: Any = None) -> Iterator[tuple[str, str]]:
-    """(tag, name of the operation) of a summary; a family stands before both."""
-    base = name if family is None else f"{family}/{name}"
-    with tf.name_scope(base, default_name, values) as scope:
-        tag = scope.rstrip("/")
-        yield tag if family is None else f"{family}/{tag}", scope
-
-
-def _collect(val: Any, collections: Any, default_collections: Sequence[str]) -> None:
-    """Put a summary into collections."""
-    for key in default_collections if collections is None else collections:
-        root_graph().add_to_collection(key, val)
-
-
-SUMMARIES = {"summary_scope": _summary_scope, "collect": _collect, "skip_summary": lambda: False,
-             "clean_tag": lambda name: name}
+SUMMARIES = {"summary_scope": _tags.scope, "collect": _tags.collected, "skip_summary": lambda: False,
+             "clean_tag": _tags.clean}
 """Name in `ops.summary_op_util` -> function."""
 
 

@@ -151,14 +151,19 @@ def should_record_summaries() -> Any:
 
 # summaries
 
+def _numbered(step: Any) -> Tensor:
+    """The number of the step, by default the global one: int64."""
+    found: Tensor = ops.cast(convert(get_or_create_global_step() if step is None else step), "int64")
+    return found
+
+
 def _written(make: Callable[[], Tensor], step: Any) -> Operation:
     """The operation that writes a summary, which does nothing where there is no writer or none is to be written."""
     state = _state()
     writer, recorded = state.writer, state.recorded
     if writer is None or recorded is False:
         return ops.no_op()
-    number = ops.cast(convert(get_or_create_global_step() if step is None else step), "int64")
-
+    number = _numbered(step)
     scope = get_default_graph().scope      # a branch is no part of the tag
 
     def write() -> Operation:
@@ -203,7 +208,7 @@ def graph(param: Any, step: Any = None, name: str | None = None) -> Operation:
     writer = _state().writer
     if writer is None:
         return ops.no_op(name=name)
-    number = ops.cast(convert(get_or_create_global_step() if step is None else step), "int64")
+    number = _numbered(step)
     return ops.py_func(lambda at: writer.write_graph(param, at), [number], [], name=name)
 
 

@@ -1,10 +1,7 @@
 """Summaries: named values of a step, collected in one fetch, for a FileWriter."""
 from __future__ import annotations
 
-import contextlib
-import logging
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,19 +10,17 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
-from workbench.core.graph.subgraph import root_graph
 from workbench.formats.messages import message, parse_json
-from workbench.nn.framework import name_scope
 from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.saving.events import FileWriter, FileWriterCache
 from workbench.train.saving.plugin_assets import PluginAsset, get_all_plugin_assets, get_plugin_asset
+from workbench.train.saving.tags import clean, collected, scope
 
 __all__ = ["FileWriter", "FileWriterCache", "PluginAsset", "audio", "get_all_plugin_assets", "get_plugin_asset",
            "get_summary_description", "histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text"]
 
 # also offered, as protocol buffers
 _MESSAGES = ("Event", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata")
-_logger = logging.getLogger("workbench")
 
 
 def __getattr__(name: str) -> Any:
@@ -35,39 +30,13 @@ def __getattr__(name: str) -> Any:
     return message(name)
 
 
-def _clean(name: str | None) -> str | None:
-    """A name that an operation can have."""
-    if name is None:
-        return None
-    clean = re.sub(r"[^-/\w.]", "_", name, flags=re.ASCII).lstrip("/")
-    if clean != name:
-        _logger.info("Summary name %s is illegal; using %s instead.", name, clean)
-    return clean
-
-
-@contextlib.contextmanager
-def _scope(name: str, family: str | None = None) -> Iterator[tuple[str, str]]:
-    """(tag, name of the operation): the name below the scopes around it, made different from those of other summaries; a
-    family stands before it once more, so that its summaries are shown together."""
-    name, family = _clean(name) or "summary", _clean(family)
-    with name_scope(name if family is None else f"{family}/{name}") as scope:
-        tag = scope.rstrip("/")
-        yield tag if family is None else f"{family}/{tag}", scope
-
-
-def _collected(made: Tensor, collections: Any, default: Any = (GraphKeys.SUMMARIES,)) -> Tensor:
-    for key in default if collections is None else collections:
-        root_graph().add_to_collection(key, made)
-    return made
-
-
 def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
     """A number of each step (a scalar tensor of a real type) as a series; gives a string scalar for FileWriter.add_summary.
 
     Its tag is `name` below the name scopes around it, with a number where that is taken.
     """
-    with _scope(name, family) as (tag, title):
-        return _collected(ops.scalar_summary(convert(tensor), tag=tag, name=title), collections)
+    with scope(name, family) as (tag, title):
+        return collected(ops.scalar_summary(convert(tensor), tag=tag, name=title), collections)
 
 
 def numbers(values: Mapping[str, Any]) -> Any:
@@ -81,21 +50,21 @@ def numbers(values: Mapping[str, Any]) -> Any:
 
 def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Tensor:
     """The distribution of a tensor's elements in a step. InvalidArgumentError when run, for values that are not finite."""
-    with _scope(name, family) as (tag, title):
-        return _collected(ops.histogram_summary(convert(values), tag=tag, name=title), collections)
+    with scope(name, family) as (tag, title):
+        return collected(ops.histogram_summary(convert(values), tag=tag, name=title), collections)
 
 
 def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None) -> Tensor:
     """Up to `max_outputs` pictures of images [n, height, width, 1, 3 or 4], uint8 or floats (scaled to be visible)."""
-    with _scope(name, family) as (tag, title):
-        return _collected(ops.image_summary(convert(tensor), tag=tag, max_outputs=max_outputs, name=title), collections)
+    with scope(name, family) as (tag, title):
+        return collected(ops.image_summary(convert(tensor), tag=tag, max_outputs=max_outputs, name=title), collections)
 
 
 def audio(name: str, tensor: Any, sample_rate: Any, max_outputs: int = 3, collections: Any = None,
           family: str | None = None) -> Tensor:
     """Up to `max_outputs` sounds of float32 [clips, frames] or [clips, frames, channels] in [-1, 1]; `sample_rate` in Hertz."""
-    with _scope(name, family) as (tag, title):
-        return _collected(ops.audio_summary(convert(tensor, "float32"), convert(sample_rate, "float32"), tag=tag,
+    with scope(name, family) as (tag, title):
+        return collected(ops.audio_summary(convert(tensor, "float32"), convert(sample_rate, "float32"), tag=tag,
                                             max_outputs=max_outputs, name=title), collections)
 
 
@@ -109,8 +78,8 @@ def tensor_summary(name: str, tensor: Any, summary_description: str | None = Non
         kept.display_name = display_name
     if summary_description is not None:
         kept.summary_description = summary_description
-    with _scope(name, family) as (tag, title):
-        return _collected(ops.tensor_summary(convert(tensor), tag=tag, metadata=kept.SerializeToString(), name=title),
+    with scope(name, family) as (tag, title):
+        return collected(ops.tensor_summary(convert(tensor), tag=tag, metadata=kept.SerializeToString(), name=title),
                           collections)
 
 
@@ -126,7 +95,7 @@ def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
 
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
     """Several summaries as one string scalar. InvalidArgumentError when run, where two have one tag."""
-    return _collected(ops.merge_summary(list(inputs), name=_clean(name)), collections, ())
+    return collected(ops.merge_summary(list(inputs), name=clean(name)), collections, ())
 
 
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None) -> Tensor | None:
