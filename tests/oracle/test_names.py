@@ -61,7 +61,7 @@ ELSEWHERE = {
         disable_resource_variables disable_tensor_equality disable_v2_behavior disable_v2_tensorshape enable_eager_execution
         enable_resource_variables executing_eagerly executing_eagerly_outside_functions get_logger init_scope is_tensor nest
         print py_function quantization resource_variables_enabled timestamp train.noisy_linear_cosine_decay""",
-    "what `tests/nn/contrib` and `tests/tf1/test_borrowed_names.py` hold": "CriticalSection get_static_value",
+    "what `tests/nn/test_critical_section.py` and `tests/tf1/test_borrowed_names.py` hold": "CriticalSection get_static_value",
     "older names of compared ones": """all_variables initialize_all_variables initialize_local_variables
         initialize_variables variables_initializer arg_max""",
 }

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from workbench import errors, train
 from workbench.nn.partitions import fixed_size_partitioner
 from workbench.train.estimators import canned, feature_columns, feature_models
 from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, numpy_input_fn, pandas_input_fn
+from workbench.train.estimators.specs import EvalSpec, TrainSpec
+from workbench.train.estimators.tasks import train_and_evaluate
 from workbench.train.input.data import Dataset
 from workbench.train.learn import estimator as learn
 from workbench.train.learn import ready as learn_ready
@@ -92,6 +96,27 @@ def test_training_to_the_end_of_the_input_and_hooks(tmp_path):
     estimator.train(lambda: Dataset.from_tensor_slices(({"x": X}, LINE)).repeat(2).batch(40), hooks=[Count()])
     assert len(seen) == 6 and estimator.latest_checkpoint().endswith("model.ckpt-6")
     assert estimator.evaluate(batches(), steps=2)["global_step"] == 6
+
+
+def test_an_evaluation_beside_the_training_goes_on_with_the_newer_checkpoint(tmp_path, monkeypatch):
+    """The training may be quicker, and keep no more than the newest."""
+    trained = Estimator(linear, tmp_path, RunConfig(keep_checkpoint_max=1), {"rate": 0.1}).train(batches(), steps=4)
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"chief": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}))
+    begun = []
+
+    def inputs():
+        begun.append(Path(trained.latest_checkpoint()).name)
+        if len(begun) == 1:
+            trained.train(batches(), steps=4)
+        return batches(1)()
+    beside = Estimator(linear, tmp_path, params={"rate": 0.1})
+    found, _ = train_and_evaluate(beside, TrainSpec(batches(), 8), EvalSpec(inputs, start_delay_secs=0, throttle_secs=0))
+    assert found["global_step"] == 8 and begun == ["model.ckpt-4", "model.ckpt-8"]
+
+    def nothing():
+        raise errors.NotFoundError("no such input")
+    with pytest.raises(errors.NotFoundError, match="no such input"):
+        train_and_evaluate(beside, TrainSpec(batches(), 8), EvalSpec(nothing, start_delay_secs=0))
 
 
 def test_batches_run_on_across_epochs():

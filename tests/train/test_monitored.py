@@ -200,3 +200,27 @@ def test_a_scaffold_replaces_what_would_be_made():
 def test_what_has_no_meaning_is_refused():
     with pytest.raises(TypeError, match="nonsense"):
         train.MonitoredTrainingSession(nonsense=1)
+
+
+@pytest.mark.parametrize("supervised", [False, True])
+def test_the_next_session_removes_what_the_one_before_left(tmp_path: Path, supervised: bool):
+    """Who trains a day and goes on the next has no more checkpoints than asked for; those of another name are not its own."""
+    for _ in range(3):
+        with wb.Graph().as_default():
+            w, minimize = model()
+            saver, best = train.Saver(max_to_keep=2), train.Saver([w])
+            if supervised:
+                boss = train.Supervisor(logdir=str(tmp_path), saver=saver, save_model_secs=0, summary_op=None)
+                with boss.managed_session() as session:
+                    best.save(session, str(tmp_path / "best"), 1)
+                    for _ in range(2):
+                        session.run(minimize)
+                        saver.save(session, str(tmp_path / "model.ckpt"), boss.global_step)
+            else:
+                with train.MonitoredTrainingSession(checkpoint_dir=tmp_path, save_checkpoint_steps=1,
+                                                    scaffold=train.Scaffold(saver=saver)) as session:
+                    best.save(session, str(tmp_path / "best"), 1)
+                    for _ in range(2):
+                        session.run(minimize)
+    kept = [Path(path).name for path in train.get_checkpoint_state(tmp_path).all_model_checkpoint_paths]
+    assert sorted(kept) == ["best-1", "model.ckpt-5", "model.ckpt-6"]

@@ -11,6 +11,7 @@ from workbench import errors
 from workbench.train.estimators.estimator import Estimator
 from workbench.train.estimators.run_config import TaskType
 from workbench.train.estimators.specs import EvalSpec, TrainSpec
+from workbench.train.saving.saver import checkpoint_exists
 from workbench.train.sessions.hooks import CheckpointSaverListener, SessionRunContext, SessionRunHook, SessionRunValues
 from workbench.train.sessions.timer import SecondOrStepTimer
 
@@ -68,17 +69,24 @@ class _Evaluation:
 
     def newest(self, final: bool = False) -> None:
         """The newest checkpoint, where there is one that was not evaluated yet. It is the last where it has all its steps; and
-        where `final` says so, and then it is evaluated again."""
+        where `final` says so, and then it is evaluated again. One that the training removes meanwhile, for it has newer ones,
+        is left for the newest of them."""
         path, spec = self._estimator.latest_checkpoint(), self._eval
         if (path is None or path == self._before) and not final:
             logger.info("evaluation waits for a %scheckpoint", "" if path is None else "new ")
             return
         self._before = path
-        found = self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, path, spec.name)
-        most = self._train.max_steps
-        self.final = final or (most is not None and found["global_step"] >= most)
-        made = [exporter.export(self._estimator, os.path.join(self._estimator.model_dir, "export", exporter.name), path, found,
-                                self.final) for exporter in spec.exporters]
+        try:
+            found = self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, path, spec.name)
+            most = self._train.max_steps
+            self.final = final or (most is not None and found["global_step"] >= most)
+            made = [exporter.export(self._estimator, os.path.join(self._estimator.model_dir, "export", exporter.name), path,
+                                    found, self.final) for exporter in spec.exporters]
+        except errors.NotFoundError:
+            if checkpoint_exists(path) or self._estimator.latest_checkpoint() == path:
+                raise
+            logger.info("evaluation goes on with a newer checkpoint: the training has removed %s", path)
+            return self.newest(final)
         self.results = found, made
 
 

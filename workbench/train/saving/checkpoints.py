@@ -161,6 +161,7 @@ class Checkpointer:
         """Bring variables, generators, iterators and readers to where they were; `refill` does the rest. DataLossError when a
         byte of it is damaged; then nothing has changed."""
         self.saver.restore(session, path)
+        self.saver.take_over(path)
         if not checkpoint.exists(path):      # of others, which know nothing of positions
             return
         meta = checkpoint.contents(path).meta

@@ -231,7 +231,17 @@ class Saver:
         now = time.time()
         self.set_last_checkpoints_with_time([(path, now) for path in last_checkpoints])
 
-    recover_last_checkpoints = set_last_checkpoints
+    def recover_last_checkpoints(self, checkpoint_paths: Sequence[Any]) -> None:
+        """Take over checkpoints of an earlier run, oldest first."""
+        self.set_last_checkpoints(checkpoint_paths)
+
+    def take_over(self, path: str) -> None:
+        """Go on where the run stood that saved what was restored from `path`: as many of the newest checkpoints of its name as
+        this saver keeps are its own to remove. Older ones were kept for good."""
+        named = _numbered(path)
+        if self._max and named and not self._kept:
+            known = [found for found in self.candidates(os.path.dirname(path) or ".") if _numbered(found) == named]
+            self.recover_last_checkpoints(known[:self._max][::-1])
 
     def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Sequence[tuple[Any, float]]) -> None:
         """Take over checkpoints of an earlier run, oldest first, each with the seconds since 1970 when it was written."""
@@ -287,6 +297,12 @@ def newest_checkpoint(folder: Any) -> str | None:
     """The newest good checkpoint of a folder in any format that the default graph's savers read, None when there is none."""
     state = default_kind().state(folder)
     return None if state is None else str(state.model_checkpoint_path)
+
+
+def _numbered(path: str) -> str:
+    """The name of a checkpoint without the number of its step, "" where it has none."""
+    name, _, number = os.path.basename(path).rpartition("-")
+    return name if number.isdigit() else ""
 
 
 def _check_there(key: str, found: checkpoint.Contents) -> None:

@@ -193,11 +193,12 @@ class SessionManager:
         self._pause = recovery_wait_secs
 
     def _restored(self, session: Session, saver: Saver | None, folder: Any, path: str | None) -> bool:
-        if path is None and folder is not None:
-            path = newest_checkpoint(folder)
-        if saver is None or path is None:
+        found = newest_checkpoint(folder) if path is None and folder is not None else path
+        if saver is None or found is None:
             return False
-        saver.restore(session, path)
+        saver.restore(session, found)
+        if path is None:
+            saver.take_over(found)
         return True
 
     def prepare_session(self, master: Any, init_op: Any = None, saver: Saver | None = None, checkpoint_dir: Any = None,
