@@ -17,14 +17,14 @@ from tests.cluster.lent import descriptors
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.link import shared
-from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.buffers import FROM, BufferPool, Segment
 from workbench.cluster.link.connection import SocketConnection
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire import messages
 from workbench.cluster.wire.frames import SHARED, TENSOR, Dropped, Frame, decode_tensor, encode_tensor, parse_header
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory is lent on Linux")
-SESSION, LARGE = 7, shared.FROM
+SESSION, LARGE = 7, FROM
 
 
 def _is_lent(frame: Frame) -> bool:
@@ -38,10 +38,11 @@ def _is_lent(frame: Frame) -> bool:
 class Link:
     """Both ends of a one-way link in this process."""
 
-    def __init__(self, *, receives: bool = True) -> None:
+    def __init__(self, *, receives: bool = True, idle_limit: int = 1 << 30) -> None:
         ours, self.other = socket.socketpair(socket.AF_UNIX)
+        self.pool = BufferPool(idle_limit)
         self.group, self.came, self.ends, self.kinds = ReceiverGroup("test"), [], [], []
-        self.sender = SocketConnection("receiver", SESSION, None, ours, BufferPool(), shares=True)
+        self.sender = SocketConnection("receiver", SESSION, None, ours, self.pool, shares=True)
         self.sender.start(lambda *frame: None, lambda link, error: self.ends.append(error), self.group)
         self.receiver = SocketConnection("sender", SESSION, self.other, None, BufferPool(), shares=True)
         if receives:
@@ -53,8 +54,8 @@ class Link:
             self.kinds.append("mmap" if lent else "own")
         self.came.append(decode_tensor(frame)[1])
 
-    def post(self, value: np.ndarray) -> None:
-        self.sender.post(encode_tensor("key", value, False, SESSION, 1, 3))
+    def post(self, value: np.ndarray, owner: Any = None) -> None:
+        self.sender.post(encode_tensor("key", value, False, SESSION, 1, 3), owner)
 
     def end(self) -> None:
         self.sender.close()
@@ -63,11 +64,12 @@ class Link:
         self.receiver.join(60)
         self.group.close()
         self.group.join(60)
+        self.pool.clear()
 
 
 @pytest.fixture
-def link() -> Iterator[Link]:
-    before, made = descriptors(), Link()
+def link(request: pytest.FixtureRequest) -> Iterator[Link]:
+    before, made = descriptors(), Link(**getattr(request, "param", {}))
     yield made
     made.end()
     made.came.clear()
@@ -86,7 +88,7 @@ def test_large_tensors_arrive_whole_in_memory_that_is_lent_again(link):
         value[:] += 1
         eventually(lambda turn=turn: len(link.came) == 1)
         assert np.array_equal(link.came.pop(), value - 1)
-    assert link.kinds == ["mmap"] * 5 and len(link.sender._sender._lender._memory) <= 2
+    assert link.kinds == ["mmap"] * 5 and len(link.sender._sender._lender._slots) <= 2
     link.post(value[:10])                                     # a small one goes as always
     eventually(lambda: len(link.came) == 1)
     assert np.array_equal(link.came[0], value[:10])
@@ -108,6 +110,57 @@ def test_memory_that_somebody_refers_to_is_not_lent_again(link):
     assert np.array_equal(part, sent[0][3:9])
 
 
+def made(pool: BufferPool, number: float) -> np.ndarray:
+    value = pool.lendable.empty((LARGE // 4, 2), np.dtype(np.float32))
+    value[:] = number
+    return value
+
+
+def places(link: Link) -> set[int]:
+    """Where the next two arrays of that size would lie."""
+    return {one.ctypes.data for one in [made(link.pool, 0.0), made(link.pool, 0.0)]}
+
+
+def test_what_is_made_in_memory_that_can_be_lent_is_sent_without_a_copy(link):
+    """Also part of it, to two who hear of it one after the other; and it is made use of again when both let go."""
+    whole = made(link.pool, 3.0)
+    place = whole.ctypes.data
+    link.post(whole, whole)
+    link.post(whole[1:], whole)                               # before anything of it came back
+    eventually(lambda: len(link.came) == 2)
+    assert link.kinds == ["mmap"] * 2
+    whole[5] = 4.0                                            # which its owner must not do: here it shows whose memory it is
+    assert [one.shape for one in link.came] == [(LARGE // 4, 2), (LARGE // 4 - 1, 2)]
+    assert link.came[0][5].tolist() == link.came[1][4].tolist() == [4.0, 4.0]
+    del whole
+    del link.came[0]
+    assert place not in places(link)
+    link.came.clear()
+    eventually(lambda: place in places(link))
+
+
+def test_what_may_change_is_copied(link):
+    """No owner says that nobody writes it; and rows with gaps between them travel without the gaps."""
+    value, gaps = made(link.pool, 3.0), made(link.pool, 5.0)[:, :1]
+    link.post(value)
+    link.post(gaps, gaps)
+    value[:] = 0.0
+    eventually(lambda: len(link.came) == 2)
+    assert set(link.came[0].ravel().tolist()) == {3.0} and set(link.came[1].ravel().tolist()) == {5.0}
+
+
+def test_memory_that_is_lent_when_a_link_ends_is_given_to_nobody_else(link):
+    value = made(link.pool, 3.0)
+    link.post(value, value)
+    eventually(lambda: len(link.came) == 1)
+    link.sender.close()
+    link.sender.join(60)
+    del value
+    for _ in range(4):
+        places(link)                                          # which are written
+    assert set(link.came[0].ravel().tolist()) == {3.0}
+
+
 def test_what_is_not_to_be_had_goes_through_the_socket(link, monkeypatch):
     """Too much that is in use, no memory at all: the same tensors arrive in the same order."""
     monkeypatch.setattr(shared, "_LIMIT", 3 * LARGE)
@@ -123,14 +176,14 @@ def test_what_is_not_to_be_had_goes_through_the_socket(link, monkeypatch):
     assert np.array_equal(link.came[5], numbers(9)[8])
 
 
-def test_memory_of_another_size_takes_the_place_of_what_nobody_uses(link, monkeypatch):
-    monkeypatch.setattr(shared, "_LIMIT", 4 * LARGE)
+@pytest.mark.parametrize("link", [{"idle_limit": 4 * LARGE}], indirect=True)
+def test_memory_of_another_size_takes_the_place_of_what_nobody_uses(link):
     for size in (1, 2, 3, 1, 3, 2):
         link.post(np.full(size * LARGE // 4, size, np.float32))
         eventually(lambda: len(link.came) == 1)
         assert set(link.came.pop().tolist()) == {size}
     assert link.kinds == ["mmap"] * 6
-    assert sum(memory.size for memory in link.sender._sender._lender._memory) <= 4 * LARGE
+    assert sum(slot.segment.size for slot in link.sender._sender._lender._slots if slot.segment) <= 4 * LARGE
 
 
 def test_a_link_that_is_cut_before_anybody_reads_leaves_nothing_open():
@@ -192,7 +245,7 @@ def test_memory_that_there_is_no_room_to_map_is_given_back_and_mapped_when_there
             link.post(value)
             eventually(lambda turn=turn: len(link.came) == turn + 1)
     assert [(type(one), len(one)) for one in link.came] == [(Dropped, value.nbytes)] * 4
-    assert len(link.sender._sender._lender._memory) <= 2
+    assert len(link.sender._sender._lender._slots) <= 2
     link.came.clear()
     for turn in range(4):
         link.post(value + turn)
@@ -204,8 +257,8 @@ def test_memory_that_there_is_no_room_to_map_is_given_back_and_mapped_when_there
 def test_only_want_of_room_is_no_damage(monkeypatch, number, there):
     def refuse(*args: int) -> None:
         raise OSError(number, os.strerror(number))
-    memory = shared._Memory(100)
-    rented = shared._Rented(memory.descriptor, 100)
+    memory = Segment(100)
+    rented = shared._Rented(memory.file, 100)
     with monkeypatch.context() as system, contextlib.nullcontext() if there else pytest.raises(
             errors.DataLossError, match=r"100 bytes of shared memory cannot be mapped .*Permission denied"):
         system.setattr(shared.mmap, "mmap", refuse)
@@ -242,36 +295,36 @@ def test_what_a_forked_child_may_read_is_not_lent_again(link):
 
 
 def test_the_socket_takes_what_would_make_a_description_too_long(monkeypatch):
-    lender = shared.Lender()
+    lender = shared.Lender(BufferPool().lendable)
     monkeypatch.setattr(shared, "MAX_META", 30)
     head, data = encode_tensor("key", numbers(1)[0], False, SESSION, 1, 3)
     assert lender.lend(head, [data]) is None
 
 
 @pytest.mark.parametrize("meta, told", [
-    (b"", "described by 0 bytes"), (shared._PLACE.pack(False, TENSOR, 0, 3, 100, 10), "which has never come"),
-    (shared._PLACE.pack(True, TENSOR, 0, 3, 100, 10), "without its descriptors")])
+    (b"", "described by 0 bytes"), (shared._PLACE.pack(False, TENSOR, 0, 3, 100, 0, 10), "which has never come"),
+    (shared._PLACE.pack(True, TENSOR, 0, 3, 100, 0, 10), "without its descriptors")])
 def test_a_damaged_description_is_refused(meta, told):
     header = parse_header(encode_tensor("key", None, False, SESSION, 1, 3)[0])._replace(kind=SHARED)
     with socket.socket(socket.AF_UNIX) as sock, pytest.raises(errors.DataLossError, match=told):
         shared.Tenant(sock).frame(Frame(header, meta, None))
 
 
-@pytest.mark.parametrize("announced, nbytes, told", [(200, 10, "were announced"), (100, 101, "101 bytes in")])
+@pytest.mark.parametrize("announced, nbytes, told", [(200, 10, "were announced"), (100, 101, "101 bytes from 0 on in")])
 def test_memory_is_as_large_as_announced(announced, nbytes, told):
     with socket.socket(socket.AF_UNIX) as sock:
-        tenant, memory = shared.Tenant(sock), shared._Memory(100)
-    assert memory.descriptor is not None
-    tenant._descriptors += [os.dup(memory.descriptor.number), os.dup(memory.descriptor.number)]
+        tenant, memory = shared.Tenant(sock), Segment(100)
+    assert memory.file is not None
+    tenant._descriptors += [os.dup(memory.file.number), os.dup(memory.file.number)]
     header = parse_header(encode_tensor("key", None, False, SESSION, 1, 3)[0])._replace(kind=SHARED)
     with pytest.raises(errors.DataLossError, match=told):
-        tenant.frame(Frame(header, shared._PLACE.pack(True, TENSOR, 0, 0, announced, nbytes), None))
+        tenant.frame(Frame(header, shared._PLACE.pack(True, TENSOR, 0, 0, announced, 0, nbytes), None))
     assert not tenant._descriptors
 
 
 RECEIVER = """
 import socket, sys, threading
-from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.buffers import FROM, BufferPool, Segment
 from workbench.cluster.link.connection import SocketConnection
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire.frames import decode_tensor
@@ -298,7 +351,7 @@ def test_a_receiver_that_is_killed_with_memory_in_its_hands_leaves_nothing():
         for turn in range(3):
             link.post(encode_tensor("key", np.full(LARGE, turn, np.float32), False, SESSION, 1, 3))
             assert float(process.stdout.readline()) == turn * LARGE
-        assert len(link._sender._lender._memory) == 3
+        assert len(link._sender._lender._slots) == 3
         process.kill()
     eventually(lambda: len(ends) == 1)
     link.close()

@@ -13,8 +13,10 @@ import workbench as wb
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.opdef import registry
+from workbench.core.kernels.options import KernelOptions
+from workbench.core.run.local import LocalBackend
 from workbench.core.run.session import Session
-from workbench.core.state.container import Context
+from workbench.core.state.container import Container, Context
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5.0
 FOLLOWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -395,3 +397,31 @@ def test_what_others_read_as_well_is_copied_into_the_variable():
         fetched, _ = session.run([value, v.initializer])
         fetched[:] = 5
         assert session.run(v[0]) == 1.0
+
+
+# what is sent to another task
+
+@pytest.mark.parametrize("libraries", [None, ()], ids=["compiled", "ufunc"])
+def test_what_is_sent_is_made_where_the_task_says(libraries):
+    container, made = Container(), []
+
+    def sent(shape, dtype):
+        made.append(np.empty(shape, dtype))
+        return made[-1]
+    container.sent = sent
+
+    class Process:
+        def backend(self) -> Any:
+            return LocalBackend({"CPU": 2}, container=container)
+    large = np.tile(X, (30_000, 1))
+    x = wb.placeholder("float32", large.shape)
+    with wb.device("/device:CPU:0"):
+        y, small, kept = x * 0.5, x[0] * 0.5, x - 1.0
+    with wb.device("/device:CPU:1"):
+        z = wb.reduce_sum(y * small, 1)
+    kernels = None if libraries is None else KernelOptions(libraries=libraries)
+    with Session(Process(), kernels=kernels) as session:
+        for _ in range(2):
+            found = session.run([z, kept], {x: large})
+    np.testing.assert_allclose(found[0], (large * 0.5 * large[0] * 0.5).sum(1), rtol=1e-5)
+    assert len(made) == 2 and all(np.array_equal(one, large * 0.5) for one in made)

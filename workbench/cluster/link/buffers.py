@@ -1,28 +1,32 @@
-"""Receive buffers for large payloads, reused as soon as nobody looks at their memory any more."""
+"""Memory for large payloads, reused as soon as nobody looks at it any more: of this process, or such as others can map too."""
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
+import os
 import sys
 import threading
-from typing import Any
+import weakref
+from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["BufferPool", "class_of"]
+__all__ = ["FROM", "BufferPool", "Descriptor", "Lendable", "Segment", "class_of"]
 
+FROM = 1 << 20         # bytes of a payload from which memory that both ends see is cheaper than the way through a socket
 _MAPPED = 1 << 20      # bytes from which a buffer is memory of its own
 _UNUSED = 2      # references seen by `_is_free`: the pool's list slot and getrefcount's own argument
 
 
-class BufferPool:
+class _Pool:
     """Byte arrays by classes of size. The first touch of fresh memory costs ten times a copy, so buffers are kept.
 
     A tensor that was received is a view whose base is its buffer, so the buffer's reference count says whether the
     engine still holds it: nothing has to be given back. About `idle_limit` bytes are kept for nobody at most.
     """
 
-    def __init__(self, idle_limit: int = 1 << 30) -> None:
+    def __init__(self, idle_limit: int) -> None:
         self._lock = threading.Lock()
         self._buffers: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._idle_limit = idle_limit
@@ -41,10 +45,10 @@ class BufferPool:
             if self._nbytes + size > self._look_at:
                 self._trim(size)
             try:
-                fresh = _made(size)
+                fresh = self._made(size)
             except MemoryError:
                 self._trim(self._idle_limit)          # what nobody uses makes room
-                fresh = _made(size)
+                fresh = self._made(size)
             self._buffers[size].append(fresh)
             self._nbytes += size
             return fresh[:nbytes]
@@ -69,6 +73,114 @@ class BufferPool:
         with self._lock:
             self._buffers.clear()
             self._nbytes, self._look_at = 0, self._idle_limit
+
+    def _made(self, size: int) -> np.ndarray[Any, Any]:
+        """A new buffer; MemoryError when there is no room."""
+        raise NotImplementedError
+
+
+class BufferPool(_Pool):
+    """Buffers of this process, and `lendable` ones."""
+
+    def __init__(self, idle_limit: int = 1 << 30) -> None:
+        super().__init__(idle_limit)
+        self.lendable = Lendable(idle_limit)
+
+    def clear(self) -> None:
+        super().clear()
+        self.lendable.clear()
+
+    def _made(self, size: int) -> np.ndarray[Any, Any]:
+        return _made(size)
+
+
+class Descriptor:
+    """Of an open file, which is closed when nobody refers to this."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
+class Segment:
+    """A file of memory. Whoever maps it keeps it, whatever becomes of the others."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.file = Descriptor(os.memfd_create("workbench", os.MFD_CLOEXEC))
+        os.ftruncate(self.file.number, size)
+        self.bytes: weakref.ref[np.ndarray[Any, Any]]      # all of it, which keep it mapped
+
+    def mapped(self) -> np.ndarray[Any, Any]:
+        """The memory, where whoever maps the file sees it too."""
+        whole = np.frombuffer(mmap.mmap(self.file.number, self.size), np.uint8)
+        self.bytes = weakref.ref(whole)
+        return whole
+
+
+class Lends(Protocol):
+    """Who has lent what a pool gave."""
+
+    def look_back(self) -> None:
+        """Let go of what was given back."""
+
+
+class Lendable(_Pool):
+    """Buffers that lie in files of memory, which others on this host map: what is made in one is sent without a copy."""
+
+    def __init__(self, idle_limit: int) -> None:
+        super().__init__(idle_limit)
+        self._segments: dict[int, Segment] = {}            # by the address of their first byte
+        self._lenders: weakref.WeakSet[Lends] = weakref.WeakSet()
+
+    def tell(self, lender: Lends) -> None:
+        """Ask it for what was given back before anything is taken."""
+        self._lenders.add(lender)
+
+    def take(self, nbytes: int) -> np.ndarray[Any, Any]:
+        for lender in list(self._lenders):
+            lender.look_back()
+        return super().take(nbytes)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """As `numpy.empty`, for what may be sent: what is large lies in memory that can be lent, where there is such."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes >= FROM:
+            with contextlib.suppress(MemoryError):
+                return self.take(nbytes).view(dtype).reshape(shape)
+        return np.empty(shape, dtype)
+
+    def place(self, payload: Any) -> tuple[Segment, int] | None:
+        """The segment in which the bytes of `payload` lie, and where they begin in it; None where they lie in none."""
+        array = np.frombuffer(payload, np.uint8)
+        whole = array
+        while isinstance(base := whole.base.obj if isinstance(whole.base, memoryview) else whole.base, np.ndarray):
+            whole = base
+        begin: int = whole.__array_interface__["data"][0]
+        segment = self._segments.get(begin)
+        if segment is None or segment.bytes() is not whole:
+            return None
+        return segment, array.__array_interface__["data"][0] - begin
+
+    def retire(self, segment: Segment) -> None:
+        """Give this one to nobody any more: somebody may look at it who will not say when no more."""
+        whole = segment.bytes()
+        with self._lock:
+            for same in self._buffers.values():
+                same[:] = [one for one in same if one is not whole]
+
+    def _made(self, size: int) -> np.ndarray[Any, Any]:
+        try:
+            segment = Segment(size)
+            whole = segment.mapped()
+        except (OSError, AttributeError) as problem:      # such files are Linux's
+            raise MemoryError(f"{size} bytes that can be lent: {problem}") from problem
+        begin: int = whole.__array_interface__["data"][0]
+        self._segments[begin] = segment
+        weakref.finalize(whole, self._segments.pop, begin, None).atexit = False
+        return whole
 
 
 def _made(size: int) -> np.ndarray[Any, Any]:

@@ -92,7 +92,7 @@ class SocketConnection(Connection):
         if reader is not None:
             wakes = reader is writer and reader.family == socket.AF_UNIX
             self._inbox = Inbox(self, reader, self._plain, wakes, pool, Tenant(reader) if lent else None, leftover)
-        lender = Lender() if lent else None
+        lender = Lender(pool.lendable) if lent else None
         self._sender = Sender(self, writer, self._plain, pool, label, lender) if writer is not None else None
         self._leadership = Leadership(self._turn if self._inbox is not None else self._watch, label)
         self._handler = 0                    # thread that handles a frame of ours right now

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench import errors
-from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.buffers import FROM, BufferPool
 from workbench.cluster.link.leader import receiving, release_receiver
 from workbench.cluster.link.outbox import Outbox
-from workbench.cluster.link.shared import FROM, Carrying, Lender
+from workbench.cluster.link.shared import Carrying, Lender
 
 __all__ = ["PIECE", "Sender"]
 
@@ -99,7 +99,7 @@ class Sender:
         self._outbox.wait_for_room()
         if self._owner.closed:
             raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
-        if len(buffers) > 1 and (lent := self._lent(buffers)) is not None:
+        if len(buffers) > 1 and (lent := self._lent(buffers, owner)) is not None:
             buffers = owner = lent
         try:
             self._outbox.post(self._send_at_once, buffers, self._copied if owner is None else _same, owner)
@@ -110,11 +110,11 @@ class Sender:
             raise errors.UnavailableError(f"{self._owner.peer}: the connection broke while sending ({broken}); "
                                           "the task's process may have died") from broken
 
-    def _lent(self, buffers: Sequence[Any]) -> Sequence[Any] | None:
+    def _lent(self, buffers: Sequence[Any], owner: Any = None) -> Sequence[Any] | None:
         """The frame that says where the large payload of `buffers` lies in memory that both ends see; None: as it is."""
         if self._lender is None or sum(map(len, buffers[1:])) < FROM:
             return None
-        return self._lender.lend(buffers[0], buffers[1:])
+        return self._lender.lend(buffers[0], buffers[1:], owner)
 
     def _send_at_once(self, buffers: Sequence[Any]) -> Sequence[Any]:
         """Send what the socket takes without waiting; the buffers that are left."""

@@ -21,16 +21,15 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.cluster.link.buffers import class_of
+from workbench.cluster.link.buffers import Descriptor, Lendable, Segment
 from workbench.cluster.wire.frames import HEADER, MAGIC, MAX_META, SHARED, VERSION, Dropped, Frame, Header, parse_header
 
-__all__ = ["FROM", "Carrying", "Lender", "Tenant", "lends"]
+__all__ = ["Carrying", "Lender", "Tenant", "lends"]
 
-FROM = 1 << 20         # bytes of a payload from which memory that both ends see is cheaper than the way through a socket
-_LIMIT = 1 << 30       # bytes that one connection lends; what does not fit goes through its socket
-_PLACE = struct.Struct("<?BHIQQ")
-"""Is the memory new, kind and flags of the frame, number and bytes of the memory, bytes of the payload; the frame's own meta
-follows."""
+_LIMIT = 1 << 30       # bytes that one connection copies to lend them; what does not fit goes through its socket
+_PLACE = struct.Struct("<?BHIQQQ")
+"""Has the memory its descriptor with it, kind and flags of the frame, number and bytes of the memory, where in it the payload
+begins, bytes of the payload; the frame's own meta follows."""
 
 _NUMBER = struct.Struct("<I")
 _NUMBERS = 1 << 16     # bytes that a pipe holds
@@ -41,16 +40,6 @@ _ANCILLARY = socket.CMSG_SPACE(2 * array.array("i").itemsize) if hasattr(socket,
 def lends(sock: socket.socket) -> bool:
     """Can memory be lent over this socket?"""
     return sock.family == socket.AF_UNIX and hasattr(os, "memfd_create")
-
-
-class Descriptor:
-    """Of an open file, which is closed when nobody refers to this."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __del__(self) -> None:
-        os.close(self.number)
 
 
 class Carrying(bytes):
@@ -64,87 +53,117 @@ class Carrying(bytes):
         return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers.tobytes())]
 
 
-class _Memory:
-    """Lent until the tenant gives it back, and then again. Whoever maps it keeps it, whatever becomes of the others."""
+class _Slot:
+    """A number of a connection, by which its ends know one segment after the other."""
 
-    def __init__(self, size: int) -> None:
-        self.size, self.free = size, True
-        self.descriptor: Descriptor | None = Descriptor(os.memfd_create("workbench", os.MFD_CLOEXEC))    # until it was sent
-        os.ftruncate(self.descriptor.number, size)
-        self.map = mmap.mmap(self.descriptor.number, size)
+    def __init__(self, segment: Segment) -> None:
+        self._segment = weakref.ref(segment)
+        self.known = False                                     # something of it came back, so the other end has it
+        self.held: deque[tuple[Any, int]] = deque()            # what is lent of it, and the bytes that were copied for that
+
+    @property
+    def segment(self) -> Segment | None:
+        return self._segment()
 
 
 class Lender:
-    """The sending end of a connection. Thread-safe."""
+    """The sending end of a connection. Thread-safe. What it lends is in memory of `pool`: values that were made there, which
+    nobody changes any more, or copies."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._memory: list[_Memory] = []
+    def __init__(self, pool: Lendable) -> None:
+        self._pool, self._lock = pool, threading.Lock()
+        self._slots: list[_Slot] = []
+        self._copied = 0                                       # bytes of the copies that are lent
         self._returns: tuple[Descriptor, Descriptor] | None = None       # both ends of a pipe, since something is lent
         self._over = False
+        pool.tell(self)
 
     def close(self) -> None:
-        """Nothing more is lent."""
+        """Nothing more is lent. What is lent belongs to who has it."""
         with self._lock:
             self._over, self._returns = True, None
-            self._memory.clear()
+            lent, self._slots = [slot for slot in self._slots if slot.held], []
+        for segment in [slot.segment for slot in lent]:
+            if segment is not None:
+                self._pool.retire(segment)
 
-    def lend(self, head: Any, payload: Sequence[Any]) -> Sequence[Any] | None:
-        """The frame to send instead of one of `head` and `payload`, which may change from now on; None when no memory is to
-        be had."""
+    def lend(self, head: Any, payload: Sequence[Any], owner: Any = None) -> Sequence[Any] | None:
+        """The frame to send instead of one of `head` and `payload`; None when no memory is to be had. `payload` may change from
+        now on, unless there is an `owner`, whose memory nobody writes while somebody refers to it."""
         header = parse_header(head)
         if header.meta > MAX_META - _PLACE.size:
             return None
-        with self._lock:
-            taken, returns = self._take(class_of(header.data)), self._returns
-        if taken is None or returns is None:
+        there = self._pool.place(payload[0]) if owner is not None and len(payload) == 1 else None
+        lent = payload[0]
+        if there is None:
+            lent = self._copy(payload, header.data)
+            there = None if lent is None else self._pool.place(lent)
+        if there is None:
             return None
-        number, memory = taken
-        room, at = np.frombuffer(memory.map, np.uint8), 0
+        segment, start = there
+        shown = self._show(segment, lent, header.data if lent is not payload[0] else 0)
+        if shown is None:
+            return None
+        number, known, returns = shown
+        meta = b"".join((_PLACE.pack(not known, header.kind, header.flags, number, segment.size, start, header.data),
+                         head[HEADER.size:]))
+        frame = HEADER.pack(MAGIC, VERSION, SHARED, 0, header.session, header.epoch, len(meta), header.step, 0) + meta
+        if known:
+            return [frame]
+        carrying = Carrying(frame)
+        carrying.descriptors = segment.file, returns
+        return [carrying]
+
+    def _copy(self, payload: Sequence[Any], nbytes: int) -> Any:
+        """The payload in memory that can be lent, None where there is none."""
+        self.look_back()
+        if self._over or self._copied + nbytes > _LIMIT:
+            return None
+        try:
+            room = self._pool.take(nbytes)
+        except MemoryError:
+            return None
+        at = 0
         for part in payload:
             room[at:at + len(part)] = np.frombuffer(part, np.uint8)
             at += len(part)
-        descriptor, memory.descriptor = memory.descriptor, None
-        meta = b"".join((_PLACE.pack(descriptor is not None, header.kind, header.flags, number, memory.size, header.data),
-                         head[HEADER.size:]))
-        frame = HEADER.pack(MAGIC, VERSION, SHARED, 0, header.session, header.epoch, len(meta), header.step, 0) + meta
-        if descriptor is None:
-            return [frame]
-        carrying = Carrying(frame)
-        carrying.descriptors = descriptor, returns[1]
-        return [carrying]
+        return room
 
-    def _take(self, size: int) -> tuple[int, _Memory] | None:
-        """Memory of `size` bytes, marked as used, and its number; it replaces some that nobody uses when there is too much."""
-        if self._over:
-            return None
-        self._look_back()
-        number = next((n for n, memory in enumerate(self._memory) if memory.size == size and memory.free), None)
-        if number is None:
-            number, others = len(self._memory), sum(memory.size for memory in self._memory)
-            if others + size > _LIMIT:
-                idle = [n for n, memory in enumerate(self._memory) if memory.free and others - memory.size + size <= _LIMIT]
-                if not idle:
-                    return None
-                number = idle[0]
+    def _show(self, segment: Segment, lent: Any, copied: int) -> tuple[int, bool, Descriptor] | None:
+        """(number, does the other end know it, where to give it back) of a segment of which `lent` is lent from now on."""
+        with self._lock:
+            if self._over:
+                return None
             try:
                 self._returns = self._returns or _pipe()
-                self._memory[number:number + 1] = [_Memory(size)]
             except OSError:
                 return None
-        self._memory[number].free = False
-        return number, self._memory[number]
+            number = next((n for n, slot in enumerate(self._slots) if slot.segment is segment), None)
+            if number is None:
+                number = next((n for n, slot in enumerate(self._slots) if slot.segment is None and not slot.held),
+                              len(self._slots))
+                self._slots[number:number + 1] = [_Slot(segment)]
+            slot = self._slots[number]
+            slot.held.append((lent, copied))
+            self._copied += copied
+            # until then a frame that was made later may come first
+            return number, slot.known, self._returns[1]
 
-    def _look_back(self) -> None:
-        """What was given back is free."""
-        if self._returns is None:
-            return
-        try:
-            found = os.read(self._returns[0].number, _NUMBERS)
-        except BlockingIOError:
-            return
-        for number, in _NUMBER.iter_unpack(found):
-            self._memory[number].free = True
+    def look_back(self) -> None:
+        """Let go of what was given back."""
+        gone = []
+        with self._lock:
+            if self._returns is None:
+                return
+            try:
+                found = os.read(self._returns[0].number, _NUMBERS)
+            except BlockingIOError:
+                return
+            for number, in _NUMBER.iter_unpack(found):
+                slot = self._slots[number]
+                slot.known = True
+                gone.append(slot.held.popleft())
+            self._copied -= sum(copied for _, copied in gone)
 
 
 def _pipe() -> tuple[Descriptor, Descriptor]:
@@ -195,16 +214,16 @@ class Tenant:
         if len(meta) < _PLACE.size:
             raise errors.DataLossError(f"frame: shared memory is described by {len(meta)} bytes, at least {_PLACE.size} are "
                                        "needed; the stream is damaged")
-        new, kind, flags, number, size, nbytes = _PLACE.unpack_from(meta)
-        if new:
+        described, kind, flags, number, size, start, nbytes = _PLACE.unpack_from(meta)
+        if described:
             self._memory[number] = self._rented(size)
         memory = self._memory.get(number)
-        if memory is None or self._back is None or nbytes > memory.size:
-            raise errors.DataLossError(f"frame: {nbytes} bytes in shared memory {number}, which has "
+        if memory is None or self._back is None or start + nbytes > memory.size:
+            raise errors.DataLossError(f"frame: {nbytes} bytes from {start} on in shared memory {number}, which has "
                                        f"{memory.size if memory else 'never come'}; the stream is damaged")
         data: Any = Dropped(nbytes)
         if (mapped := memory.mapped()) is not None:
-            data = np.frombuffer(mapped, np.uint8, nbytes)
+            data = np.frombuffer(mapped, np.uint8, nbytes, start)
             weakref.finalize(data, _give_back, self._back, number, _forks[0]).atexit = False
         else:
             _give_back(self._back, number, _forks[0])

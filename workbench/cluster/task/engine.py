@@ -35,7 +35,6 @@ from workbench.core.trace import Span
 
 __all__ = ["GraphEngine"]
 
-_COPIED = 1 << 16      # bytes that are copied sooner than their owner is looked for
 _LEDGER = "workbench/steps that may be tried again"
 _NO_HANDS = NoHands()
 Done = Callable[["list[Any] | BaseException"], None]
@@ -58,6 +57,7 @@ class GraphEngine:
 
     def __init__(self, context: TaskContext) -> None:
         self.context, self.container = context, context.container or Container(context.task)
+        self.container.sent = context.sent
         self._cleared = self.container.cleared
         self._device = f"{context.task}/device:CPU:0"
         self._prepared: dict[str, _Prepared] = {}
@@ -110,7 +110,7 @@ class GraphEngine:
         return self.container.get(_LEDGER, Ledger, Ledger).begin(of, step, functools.partial(self.abort, step, over))
 
     def _send(self, send: Send, edge: str, value: Any, dead: bool = False) -> None:
-        send(edge, value, dead, getattr(value, "nbytes", 0) > _COPIED and not self._arenas.hold(value))
+        send(edge, value, dead, self._arenas.spare(value))
 
     def _began(self, prepared: _Prepared, step: int, cancel: Cancel) -> bool:
         """Tell abort() how to end the step; False when it was aborted since it was announced."""

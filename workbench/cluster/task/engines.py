@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.run.rendezvous import Rendezvous
-from workbench.core.state.container import Container
+from workbench.core.state.container import Container, Empty
 from workbench.core.state.partitions import Columns
 from workbench.core.state.retries import TryOf
 from workbench.core.trace import Journal
@@ -71,6 +71,7 @@ class TaskContext:
     session: int
     journal: Journal           # spans recorded here reach the chief within a second
     container: Container | None = None      # the state that the task shares with others; None: it is its own
+    sent: Empty = np.empty                  # makes the arrays that are sent
 
 
 _engines: dict[str, Callable[[TaskContext], Engine]] = {}

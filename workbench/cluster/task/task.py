@@ -25,7 +25,7 @@ from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Dropped, Frame, decode_tensor, encode_tensor
 from workbench.core.names import split_edge, target_of
 from workbench.core.run.rendezvous import LocalRendezvous
-from workbench.core.state.container import Container
+from workbench.core.state.container import Container, Empty
 from workbench.core.state.partitions import Columns
 from workbench.core.state.retries import TryOf
 
@@ -46,12 +46,14 @@ class Task:
 
     def __init__(self, name: str, session: int, control: Connection,
                  dial: Callable[[Task, str, str], Connection], forget: Callable[[Task], None], key: bytes = b"",
-                 container: Container | None = None, end_others: Callable[[Task], None] = lambda task: None) -> None:
+                 container: Container | None = None, end_others: Callable[[Task], None] = lambda task: None,
+                 sent: Empty = np.empty) -> None:
         self.name, self.session, self.key = name, session, key
         self.control = control
         self.tasks: dict[str, str] = {}
         self.unix, self.timeout = True, 10.0
         self._dial, self._forget, self._container, self._end_others = dial, forget, container, end_others
+        self._sent = sent
         self._engine: Engine | None = None
         self._epoch = 0
         self._lock = threading.Lock()
@@ -110,7 +112,8 @@ class Task:
         self.tasks, self.unix, self.timeout = dict(message.tasks), message.unix, message.timeout
         self._silence = message.silence
         self.journal.enabled = True                            # the chief says step by step what is recorded
-        context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal, self._container)
+        context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal, self._container,
+                              self._sent)
         self._engine = make_engine(message.engine, context)
         self._reply(m.Opened(self.name, os.getpid()), number)
 

@@ -76,15 +76,16 @@ class _Writing(Instruction):
     """Writes into arrays that exist: planned buffers, or new arrays for what leaves the segment."""
 
     def allocate(self, names: Names) -> list[str]:
-        return [f"{v.symbol} = empty({v.shape!r}, {_dtype(names, v)})" for v in self.outputs if isinstance(v, Local)]
+        return [_made(names, v) for v in self.outputs if isinstance(v, Local)]
 
     def arguments(self, names: Names, inputs: Sequence[Value]) -> str:
         extra = [self.scratch] if self.scratch else []
         return ", ".join(names.symbol(v) for v in (*inputs, *self.outputs, *extra))
 
 
-def _dtype(names: Names, value: Value) -> str:
-    return names.bound(value.dtype.name, lambda home: value.dtype)
+def _made(names: Names, value: Local) -> str:
+    dtype = names.bound(value.dtype.name, lambda home: value.dtype)
+    return f"{value.symbol} = {'sent' if value.sent else 'empty'}({value.shape!r}, {dtype})"
 
 
 class LibraryCall(_Writing):
@@ -122,6 +123,8 @@ class UfuncCall(Instruction):
         inputs, output = ", ".join(names.symbol(v) for v in self.inputs), self.outputs[0]
         if isinstance(output, Buffer):
             return [f"{kernel}({inputs}, out={names.symbol(output)})"]
+        if isinstance(output, Local) and output.sent:
+            return [_made(names, output), f"{kernel}({inputs}, out={names.symbol(output)})"]
         if not self.proven:
             return [f"{output.symbol} = {checked(names, output, self.op.outputs[0])}({kernel}({inputs}))"]
         return [f"{output.symbol} = asarray({kernel}({inputs}))" if output.shape == () else

@@ -155,8 +155,8 @@ class Instance:
 
     def _names(self, function: Function) -> dict[str, Any]:
         """What is global to a generated function."""
-        names: dict[str, Any] = {"empty": np.empty, "asarray": np.asarray, "count": itertools.count, "check": self._check,
-                                 **self.marks.functions()}
+        names: dict[str, Any] = {"empty": np.empty, "sent": self.container.sent, "asarray": np.asarray,
+                                 "count": itertools.count, "check": self._check, **self.marks.functions()}
         names |= {symbol: self.value(value) for symbol, value in function.values.items()}
         names |= {symbol: make(self) for symbol, make in function.objects.items()}
         return names | {symbol: line.bind(self) for symbol, line in function.kernels.items()}

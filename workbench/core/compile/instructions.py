@@ -28,6 +28,7 @@ TURNS = 8
 """How often a loop is taken to run of which only the step knows it."""
 
 _LASTING = 1 << 20
+_SENT = 1 << 20        # bytes from which what is sent has memory of its own, which need not be copied
 _TAKEN = 64 << 20      # bytes from which an array becomes a variable's buffer, where a copy would double what is held
 
 V = TypeVar("V", bound=Value)
@@ -36,9 +37,10 @@ V = TypeVar("V", bound=Value)
 class Selector:
     """Chooses a form for every operation; one per plan, so that value keys are unique in it."""
 
-    def __init__(self, device: str, written: Container[str]) -> None:
+    def __init__(self, device: str, written: Container[str], sent: Container[Tensor]) -> None:
         self.device = device                 # its type
         self.written = written               # names of the state that the plan changes
+        self.sent = sent                     # what goes to other tasks
         self.values: list[Value] = []
         self.lasting: dict[int, Handle] = {}      # values of variables that stay from step to step, by key
 
@@ -50,7 +52,12 @@ class Selector:
 
     def local(self, tensor: Tensor, roots: frozenset[int] = frozenset(), fresh: bool = False) -> Local:
         shape = tensor.shape.static if tensor.shape.known else None
-        return self.add(Local, tensor.name, tensor.dtype.numpy, shape, array=is_array(tensor), roots=roots, fresh=fresh)
+        return self.add(Local, tensor.name, tensor.dtype.numpy, shape, array=is_array(tensor), roots=roots, fresh=fresh,
+                        sent=self.sends(tensor))
+
+    def sends(self, tensor: Tensor) -> bool:
+        """Is it sent, and so large that it shall not be copied for that?"""
+        return tensor in self.sent and _bytes(tensor) >= _SENT
 
     def offers(self, type: str) -> Sequence[tuple[str, Select]]:
         """(library, its selector) of those that serve operations of this type on this plan's kind of device."""
@@ -189,7 +196,7 @@ class _Scope:
 
     def free(self, tensor: Tensor, library: str) -> bool:
         """May the producer leave `tensor` in a private layout? Only if someone of the same library reads it."""
-        return tensor not in self.escaping and any(
+        return tensor not in self.escaping and not self.selector.sends(tensor) and any(
             name == library for op in self.consumers.get(tensor, ()) for name, _ in self.selector.offers(op.kind))
 
     def use(self, op: Operation, choice: Choice, inputs: list[Value]) -> None:
@@ -199,17 +206,16 @@ class _Scope:
         self.emit(forms.LibraryCall(op, ready, outputs, choice))
 
     def written(self, tensor: Tensor, layout: Layout | None = None) -> Value:
-        """Where a kernel writes `tensor`: a planned buffer, or a new array for what outlives the step."""
-        if (tensor in self.escaping or self.taken(tensor)) and layout is None:
+        """Where a kernel writes `tensor`: a planned buffer, or a new array for what outlives the step or leaves the task."""
+        if (tensor in self.escaping or self.taken(tensor) or self.selector.sends(tensor)) and layout is None:
             return self.local(tensor, fresh=True)
         return self.selector.add(Buffer, tensor.name, tensor.dtype.numpy, tensor.shape.static, layout=layout)
 
     def taken(self, tensor: Tensor) -> bool:
         """Is it so large that the variable to which it is assigned last, and nothing reads it else, shall have its memory?"""
-        if self.around is not None or tensor in self.escaping or tensor in self.outside or not tensor.shape.known:
+        if self.around is not None or tensor in self.escaping or tensor in self.outside:
             return False
-        nbytes = (tensor.shape.num_elements() or 0) * tensor.dtype.size
-        return nbytes >= _TAKEN and {op.kind for op in self.consumers.get(tensor, ())} == {"assign"}
+        return _bytes(tensor) >= _TAKEN and {op.kind for op in self.consumers.get(tensor, ())} == {"assign"}
 
     def plain_call(self, op: Operation) -> None:
         d = op.definition
@@ -253,6 +259,11 @@ class _Scope:
     def bind(self, op: Operation, values: Sequence[Value]) -> None:
         self.known.update(zip(op.outputs, values))
         self._made_by.update((v.key, op) for v in values)
+
+
+def _bytes(tensor: Tensor) -> int:
+    """As far as its shape is known."""
+    return (tensor.shape.num_elements() or 0) * tensor.dtype.size if tensor.shape.known else 0
 
 
 def _follow(op: Operation) -> bool:

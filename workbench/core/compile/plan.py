@@ -128,7 +128,8 @@ def compile_plan(program: Program, name: str = "step", device: str = "CPU", done
     cuts = cut(program, device)
     made = crossing(cuts)
     fetched = set(program.fetches)
-    selector = Selector(device, written(program))
+    selector = Selector(device, written(program), {t for part in cuts for op in part.operations if op.kind == "send"
+                                                   for t in op.inputs})
     known: dict[Tensor, Value] = {t: selector.local(t) for t in program.feeds}
     selector.block([op for op in needed(program.roots) if is_bound(op)], known, [])
     liveness = Liveness(selector.values)

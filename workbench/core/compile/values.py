@@ -104,6 +104,7 @@ class Local(Value):
     """
 
     fresh: bool = False
+    sent: bool = False                        # to another task: one that a kernel writes lies where the process says
     letter = "t"
     bound = False
     static = False

@@ -254,11 +254,11 @@ class _Threads:
             state.stop(errors.StoppedError("Session.run: the step was stopped by the user; run again to go on"))
 
     def _begin(self, state: _Step, feeds: Sequence[Any], step: int, traced: bool, journal: trace.Journal) -> None:
-        executable = self.plans[0][1].executable
+        executable, arenas = self.plans[0][1].executable, self.pools[0].arenas
 
         def send(edge: str, value: Any, dead: bool) -> None:
             started = time.perf_counter()
-            state.meeting.send(edge, value.copy() if isinstance(value, np.ndarray) else value, dead)
+            state.meeting.send(edge, value.copy() if isinstance(value, np.ndarray) and not arenas.spare(value) else value, dead)
             if journal.enabled:
                 sent, message = split_edge(edge), numbered(step, edge)
                 journal.span(trace.Span("send", sent.tensor, task_of(sent.source), sent.source, threading.get_ident(), started,

@@ -19,6 +19,7 @@ from workbench.core.state.container import Container
 
 __all__ = ["Arenas", "InstancePool"]
 
+_COPIED = 1 << 16      # bytes that are copied sooner than their owner is looked for
 _SPARE = 4      # an arena may be this many times as large as asked for
 
 
@@ -43,6 +44,10 @@ class Arenas:
             if nbytes:
                 self._all.add(arena)
             return arena
+
+    def spare(self, value: Any) -> bool:
+        """Is it a large array that nobody writes while somebody refers to it? A small one is sooner copied than looked for."""
+        return isinstance(value, np.ndarray) and value.nbytes > _COPIED and not self.hold(value)
 
     def hold(self, array: np.ndarray[Any, Any]) -> bool:
         """Is this memory of an arena, which later lines and steps write again?"""
