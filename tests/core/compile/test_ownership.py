@@ -405,10 +405,14 @@ def test_what_others_read_as_well_is_copied_into_the_variable():
 def test_what_is_sent_is_made_where_the_task_says(libraries):
     container, made = Container(), []
 
-    def sent(shape, dtype):
-        made.append(np.empty(shape, dtype))
-        return made[-1]
-    container.sent = sent
+    class Outgoing:
+        def empty(self, shape, dtype):
+            made.append(np.empty(shape, dtype))
+            return made[-1]
+
+        def look_back(self) -> None:
+            """Nobody gives anything back."""
+    container.outgoing = Outgoing()
 
     class Process:
         def backend(self) -> Any:

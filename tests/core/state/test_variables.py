@@ -191,6 +191,36 @@ def test_a_large_spare_is_freed_after_use(monkeypatch):
         assert (held() is not None) == kept and (state.read() == 1).all()
 
 
+class Sent:
+    """Where a task makes what it sends: refers to what is under way until it looks back."""
+
+    def __init__(self) -> None:
+        self.made, self.under_way, self.back = [], [], False
+
+    def empty(self, shape, dtype):
+        self.made.append(np.empty(shape, dtype))
+        return self.made[-1][:]
+
+    def look_back(self) -> None:
+        if self.back:
+            self.under_way.clear()
+
+
+def test_a_value_that_is_sent_lies_where_it_can_be_sent_from_and_stays_until_it_came_back():
+    state, sent = variable(np.zeros(4)), Sent()
+    with pytest.raises(errors.FailedPreconditionError):
+        VariableState("w", float32, Shape((2,))).sent(sent)
+    before = state.device.memory.used
+    sent.under_way.append(state.sent(sent))
+    assert sent.under_way[0].base is sent.made[0] and state.version == 1 and state.device.memory.used == before
+    state.update(add, np.float32(1))
+    assert sent.under_way[0].tolist() == [0] * 4 and state.read().tolist() == [1] * 4
+    assert state.sent(sent).base is sent.made[1] and len(sent.made) == 2
+    sent.under_way[:], sent.back = [state.sent(sent)], True
+    state.update(add, np.float32(1))                  # in place: nobody looks at the value any more
+    assert state.sent(sent).base is sent.made[1] and state.read().tolist() == [2] * 4 and len(sent.made) == 2
+
+
 def test_many_writers_lose_nothing():
     state = variable(np.zeros(100))
     threads = [threading.Thread(target=lambda: [state.update(add, np.float32(1)) for _ in range(200)]) for _ in range(4)]

@@ -139,9 +139,12 @@ class Lendable(_Pool):
         """Ask it for what was given back before anything is taken."""
         self._lenders.add(lender)
 
-    def take(self, nbytes: int) -> np.ndarray[Any, Any]:
+    def look_back(self) -> None:
         for lender in list(self._lenders):
             lender.look_back()
+
+    def take(self, nbytes: int) -> np.ndarray[Any, Any]:
+        self.look_back()
         return super().take(nbytes)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

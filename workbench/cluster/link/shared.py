@@ -59,7 +59,7 @@ class _Slot:
     def __init__(self, segment: Segment) -> None:
         self._segment = weakref.ref(segment)
         self.known = False                                     # something of it came back, so the other end has it
-        self.held: deque[tuple[Any, int]] = deque()            # what is lent of it, and the bytes that were copied for that
+        self.held: deque[tuple[Any, int]] = deque()            # whose memory is lent, and the bytes that were copied for that
 
     @property
     def segment(self) -> Segment | None:
@@ -93,15 +93,15 @@ class Lender:
         header = parse_header(head)
         if header.meta > MAX_META - _PLACE.size:
             return None
+        self.look_back()
         there = self._pool.place(payload[0]) if owner is not None and len(payload) == 1 else None
-        lent = payload[0]
-        if there is None:
-            lent = self._copy(payload, header.data)
-            there = None if lent is None else self._pool.place(lent)
+        lent, copied = owner, 0
+        if there is None and (lent := self._copy(payload, header.data)) is not None:
+            there, copied = self._pool.place(lent), header.data
         if there is None:
             return None
         segment, start = there
-        shown = self._show(segment, lent, header.data if lent is not payload[0] else 0)
+        shown = self._show(segment, lent, copied)
         if shown is None:
             return None
         number, known, returns = shown
@@ -116,7 +116,6 @@ class Lender:
 
     def _copy(self, payload: Sequence[Any], nbytes: int) -> Any:
         """The payload in memory that can be lent, None where there is none."""
-        self.look_back()
         if self._over or self._copied + nbytes > _LIMIT:
             return None
         try:

@@ -57,7 +57,7 @@ class GraphEngine:
 
     def __init__(self, context: TaskContext) -> None:
         self.context, self.container = context, context.container or Container(context.task)
-        self.container.sent = context.sent
+        self.container.outgoing = context.outgoing
         self._cleared = self.container.cleared
         self._device = f"{context.task}/device:CPU:0"
         self._prepared: dict[str, _Prepared] = {}

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench import errors
+from workbench.core.device.interface import Outgoing
 from workbench.core.run.rendezvous import Rendezvous
-from workbench.core.state.container import Container, Empty
+from workbench.core.state.container import Container
 from workbench.core.state.partitions import Columns
 from workbench.core.state.retries import TryOf
 from workbench.core.trace import Journal
@@ -71,7 +72,7 @@ class TaskContext:
     session: int
     journal: Journal           # spans recorded here reach the chief within a second
     container: Container | None = None      # the state that the task shares with others; None: it is its own
-    sent: Empty = np.empty                  # makes the arrays that are sent
+    outgoing: Outgoing | None = None        # where it makes large arrays that it sends
 
 
 _engines: dict[str, Callable[[TaskContext], Engine]] = {}

@@ -112,7 +112,7 @@ class TaskHost:
                 task.add_inbound(connection)
             return
         task = Task(hello.task, hello.session, connection, self._dial, self._forget, self._key(hello), self.container,
-                    self._end_others, self.pool.lendable.empty)
+                    self._end_others, self.pool.lendable)
         with self._lock:
             over = self._over
             if not over:

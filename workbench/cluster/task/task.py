@@ -23,9 +23,10 @@ from workbench.cluster.task.relays import Relays
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Dropped, Frame, decode_tensor, encode_tensor
+from workbench.core.device.interface import Outgoing
 from workbench.core.names import split_edge, target_of
 from workbench.core.run.rendezvous import LocalRendezvous
-from workbench.core.state.container import Container, Empty
+from workbench.core.state.container import Container
 from workbench.core.state.partitions import Columns
 from workbench.core.state.retries import TryOf
 
@@ -41,19 +42,20 @@ class Task:
 
     `dial(task, target, address)` opens a connection to another task, `forget(self)` removes this one; `key` is what
     tasks of one cluster know each other by; `container` holds the state, if that is not the task's alone, and
-    `end_others(self)` ends the tasks it shares that with.
+    `end_others(self)` ends the tasks it shares that with. Large arrays
+    that it sends are made in `outgoing`.
     """
 
     def __init__(self, name: str, session: int, control: Connection,
                  dial: Callable[[Task, str, str], Connection], forget: Callable[[Task], None], key: bytes = b"",
                  container: Container | None = None, end_others: Callable[[Task], None] = lambda task: None,
-                 sent: Empty = np.empty) -> None:
+                 outgoing: Outgoing | None = None) -> None:
         self.name, self.session, self.key = name, session, key
         self.control = control
         self.tasks: dict[str, str] = {}
         self.unix, self.timeout = True, 10.0
         self._dial, self._forget, self._container, self._end_others = dial, forget, container, end_others
-        self._sent = sent
+        self._outgoing = outgoing
         self._engine: Engine | None = None
         self._epoch = 0
         self._lock = threading.Lock()
@@ -113,7 +115,7 @@ class Task:
         self._silence = message.silence
         self.journal.enabled = True                            # the chief says step by step what is recorded
         context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal, self._container,
-                              self._sent)
+                              self._outgoing)
         self._engine = make_engine(message.engine, context)
         self._reply(m.Opened(self.name, os.getpid()), number)
 

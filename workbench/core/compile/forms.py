@@ -271,7 +271,9 @@ class ReadVariable(Instruction):
         if not isinstance(handle, Handle):
             raise errors.UnimplementedError(f"read_variable: the handle {handle.name!r} is computed at run time; pass "
                                             "the variable's own handle")
-        return home.value(handle).read
+        state = home.value(handle)
+        whole = isinstance(self.outputs[0], Local) and self.outputs[0].sent and home.outgoing is not None
+        return functools.partial(state.sent, home.outgoing) if whole else state.read
 
 
 class PackVariable(Instruction):

@@ -61,6 +61,7 @@ class Instance:
                  arena: Arena | None = None) -> None:
         self.plan, self.container, self.traced = plan, container, traced
         self.device: Device = container.device(device)
+        self.outgoing = container.outgoing
         self.cancelled = threading.Event()
         self.contexts: list[Context] = []
         self.tried: Try | None = None                          # set for a step that may be tried again
@@ -155,8 +156,9 @@ class Instance:
 
     def _names(self, function: Function) -> dict[str, Any]:
         """What is global to a generated function."""
-        names: dict[str, Any] = {"empty": np.empty, "sent": self.container.sent, "asarray": np.asarray,
-                                 "count": itertools.count, "check": self._check, **self.marks.functions()}
+        names: dict[str, Any] = {"empty": np.empty, "sent": self.outgoing.empty if self.outgoing else np.empty,
+                                 "asarray": np.asarray, "count": itertools.count, "check": self._check,
+                                 **self.marks.functions()}
         names |= {symbol: self.value(value) for symbol, value in function.values.items()}
         names |= {symbol: make(self) for symbol, make in function.objects.items()}
         return names | {symbol: line.bind(self) for symbol, line in function.kernels.items()}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from workbench.core.compile.memory import ALIGNMENT
-from workbench.core.device.interface import Device
+from workbench.core.device.interface import Device, Outgoing
 from workbench.core.graph.dtype import resource, variant
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.kernels.choice import Choice, Spec
@@ -23,6 +23,8 @@ class Home(Protocol):
 
     @property
     def device(self) -> Device: ...
+    @property
+    def outgoing(self) -> Outgoing | None: ...
     def memory(self, key: int, nbytes: int) -> Any: ...
     def value(self, value: Value) -> Any: ...
     def resource(self, op: Operation) -> Any: ...

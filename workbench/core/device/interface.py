@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["Device", "Event", "Memory", "device_types", "make_device", "missing", "register_device", "type_of"]
+__all__ = ["Device", "Event", "Memory", "Outgoing", "device_types", "make_device", "missing", "register_device", "type_of"]
 
 HostArray = np.ndarray[Any, Any]
 
@@ -81,6 +82,21 @@ class Memory:
     def give(self, nbytes: int) -> None:
         with self._lock:
             self.used -= nbytes
+
+    def count(self, array: Any, what: str) -> None:
+        """Count an array for `what` as long as somebody refers to it; errors as `take`."""
+        self.take(array.nbytes, what)
+        weakref.finalize(array, self.give, array.nbytes).atexit = False
+
+
+class Outgoing(Protocol):
+    """Where a task makes large arrays that it sends to other tasks."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        """A new array. Who sends it refers to it until the other task does not look at it any more."""
+
+    def look_back(self) -> None:
+        """Refer no more to what others do not look at any more."""
 
 
 class Device(Protocol):

@@ -6,17 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import numpy as np
-
 import workbench.core.device.cuda  # noqa: F401  (a kind of device)
 from workbench import errors
-from workbench.core.device.interface import Device, make_device, type_of
+from workbench.core.device.interface import Device, Outgoing, make_device, type_of
 from workbench.core.state.variables import VariableState
 
-__all__ = ["Container", "Context", "Empty"]
+__all__ = ["Container", "Context"]
 
 R = TypeVar("R")
-Empty = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]]
 
 
 class Container:
@@ -26,7 +23,7 @@ class Container:
 
     def __init__(self, name: str = "", limits: Mapping[str, int] | None = None, retried: bool = False) -> None:
         self.name, self.retried = name, retried
-        self.sent: Empty = np.empty                # makes arrays that are sent to other tasks, where the CPU computes them
+        self.outgoing: Outgoing | None = None      # where large arrays for other tasks are made; None: as all others
         self._limits = dict(limits or {})                 # device type -> bytes
         self._devices: dict[str, Device] = {}
         self._items: dict[str, Any] = {}

@@ -7,15 +7,14 @@ import itertools
 import operator
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from workbench import errors
 from workbench.core.device.host import HostDevice
-from workbench.core.device.interface import Device
+from workbench.core.device.interface import Device, Outgoing
 from workbench.core.graph.dtype import DType, float32
 from workbench.core.graph.shape import Shape
 from workbench.core.state.changes import Changes
@@ -48,6 +47,7 @@ class VariableState:
         self._buffer: Array | None = self.device.empty(shape.static, dtype.numpy, f"variable {name!r}") if (
             shape.known and shape.num_elements() == 0) else None
         self._spare: Array | None = None
+        self._outgoing: Outgoing | None = None      # where its buffers are made, else on its device
         self._overwritten = self._awaited = False
         self._packed: dict[Any, tuple[int, Array]] = {}      # layout -> (version, the value in it)
 
@@ -68,6 +68,16 @@ class VariableState:
                 f"variable {self.name!r}: Attempting to use uninitialized value {self.name}: it was never initialised; run "
                 "global_variables_initializer() or restore a checkpoint first")
         return self._buffer
+
+    def sent(self, outgoing: Outgoing) -> Array:
+        """As `read`, for one who sends the whole value, which lies where such are made from then on."""
+        if self._outgoing is not outgoing:
+            with self.lock, self._pointer:
+                old, self._outgoing = self._held(), outgoing
+                moved = self._made(old.shape, old.dtype)
+                self.device.copy(moved, old)
+                at_once((setattr, self, "_spare", None), (setattr, self, "_buffer", moved))
+        return self.read()
 
     def dims(self) -> tuple[int, ...]:
         """The shape of the current value, without holding it: a writer that runs now need not copy."""
@@ -104,8 +114,7 @@ class VariableState:
         with self.lock, self._pointer:
             self.changes.note(self.version + 1, None)
             if not copied and value.flags.c_contiguous and value.flags.writeable:
-                self.device.memory.take(value.nbytes, f"variable {self.name!r}")
-                weakref.finalize(value, self.device.memory.give, value.nbytes).atexit = False
+                self.device.memory.count(value, f"variable {self.name!r}")
                 at_once(*self._publishing(value))
                 return value
             target = self._target(value.shape, value.dtype)
@@ -149,12 +158,20 @@ class VariableState:
         """A buffer to write: the current one when nobody but us (and `held` of our own names) holds it, unless it must
         be a `fresh` one."""
         buffer = self._buffer
+        if self._outgoing is not None:
+            self._outgoing.look_back()
         if buffer is not None and buffer.shape == shape and buffer.dtype == dtype:
             if not fresh and self._references("_buffer") <= held and getattr(buffer.flags, "writeable", True):
                 return buffer
             if self._spare is not None and self._spare.shape == shape and self._references("_spare") < 0:
                 return self._spare
-        made: Array = self.device.empty(shape, dtype, f"variable {self.name!r}")
+        return self._made(shape, dtype)
+
+    def _made(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        if self._outgoing is None:
+            return cast(Array, self.device.empty(shape, dtype, f"variable {self.name!r}"))
+        made = self._outgoing.empty(shape, dtype)
+        self.device.memory.count(made, f"variable {self.name!r}")
         return made
 
     def _references(self, attribute: str) -> int:
