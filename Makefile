@@ -78,16 +78,17 @@ pages: $(VENV)/.dev chromium
 	@$(PYTEST) -m browser $(PYTEST_ARGS)
 
 # Kernels, rewrites and their seams as other machines see them: processors without AVX-512 and without AVX2, NumPy's BLAS
-# for such a one; then, without the tests that name their libraries, each kernel library alone or none.
+# for such a one; then, without the tests that name their libraries, each kernel library alone, and none.
 SEAMS := tests/core/kernels tests/core/passes tests/core/ops/test_seams.py
 PROCESSORS := ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2,OPENBLAS_CORETYPE=Haswell
-LIBRARIES := WB_LIBRARIES=llvm WB_LIBRARIES=onednn WB_LIBRARIES=
+LIBRARIES := WB_LIBRARIES=llvm WB_LIBRARIES=onednn
 comma := ,
 variant = echo '$(SEAMS) with $(subst $(comma), ,$(1))' && \
 	env $(subst $(comma), ,$(1)) $(PYTEST) -n 2 -m '$(2)' $(SEAMS) $(PYTEST_ARGS) &&
 variants: $(VENV)/.dev
-	@$(foreach processor,$(PROCESSORS),$(call variant,$(processor),not once)) true
-	@$(foreach library,$(LIBRARIES),$(call variant,$(library),not once and not named)) true
+	@$(foreach processor,$(PROCESSORS),$(call variant,$(processor),not once and not portable)) true
+	@$(foreach library,$(LIBRARIES),$(call variant,$(library),not once and not named and not single)) true
+	@$(call variant,WB_LIBRARIES=,not once and not named) true
 
 soak: $(VENV)/.dev
 	@$(PYTEST) -m soak tests/soak $(PYTEST_ARGS)

@@ -21,7 +21,7 @@ from workbench.core.kernels.onednn_format import available
 from workbench.core.kernels.options import KernelOptions
 from workbench.settings import settings
 
-pytestmark = pytest.mark.named
+pytestmark = [pytest.mark.named, pytest.mark.portable]
 
 
 class Machine:

@@ -19,6 +19,7 @@ from workbench.core.kernels.cuda.conv import problem_of
 from workbench.core.kernels.cuda.cudnn import Problem
 from workbench.core.ops.conv_windows import views
 
+pytestmark = pytest.mark.once
 load_device_kernels("GPU")
 SERVED = sorted(name for name, definition in registry.items() if "GPU" in definition.kernels)
 ALLOWED = frozenset(map(as_dtype, (*elementwise.ALL, "resource")))

@@ -9,7 +9,7 @@ from workbench.core.kernels.llvm import usable
 from workbench.core.kernels.llvm_narrow import COLUMNS, MOST_TERMS, narrow
 from workbench.core.kernels.options import KernelOptions, using
 
-pytestmark = pytest.mark.skipif(not usable(), reason="no LLVM here")
+pytestmark = [pytest.mark.once, pytest.mark.skipif(not usable(), reason="no LLVM here")]
 BOTH = KernelOptions(libraries=("llvm", "onednn"))
 
 

@@ -13,7 +13,7 @@ from workbench.core.kernels.choice import Choice, Spec, selectors
 from workbench.core.kernels.llvm import usable
 from workbench.errors import ShapeError
 
-pytestmark = [pytest.mark.named, pytest.mark.skipif(not usable(), reason="no LLVM here")]
+pytestmark = [pytest.mark.named, pytest.mark.portable, pytest.mark.skipif(not usable(), reason="no LLVM here")]
 load_libraries()
 LENGTH = st.integers(1, 19)
 

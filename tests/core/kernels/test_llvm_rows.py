@@ -13,6 +13,7 @@ from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm_rows import SHARED, where_positive
 from workbench.errors import InvalidArgumentError, ShapeError
 
+pytestmark = pytest.mark.portable
 load_libraries()
 
 

@@ -15,6 +15,7 @@ from workbench.core.kernels.llvm_updates import FEWEST
 from workbench.core.state.variables import updates
 from workbench.settings import settings
 
+pytestmark = pytest.mark.once
 load_libraries()
 F = np.float32
 RULES: dict[str, tuple[int, Callable[[Any], tuple[Any, ...]]]] = {

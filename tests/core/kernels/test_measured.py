@@ -20,6 +20,7 @@ from workbench.core.kernels.measured.question import EXACT, MARGIN, WAYS, Time, 
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
 
+pytestmark = pytest.mark.once
 load_libraries()
 FLOAT32 = np.dtype(np.float32)
 RULE = ("slow", "steady")

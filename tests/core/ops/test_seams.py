@@ -32,16 +32,27 @@ for _module in itertools.chain(*kernels._MODULES.values()):      # whatever this
         importlib.import_module(_module)
 
 
-def _served(row: Case) -> bool:
-    """May a library compute the operation, alone or in a fused chain? Functions of several operations count as such."""
-    definition = registry.get(row.op)
-    return row.call is not None or definition is None or definition.elementwise is not None or definition.ufunc is not None or (
-        row.op, "CPU") in selectors
+def _parts(row: Case) -> set[str]:
+    """What may compute operations of the row besides their reference: kernel libraries, NumPy's "blas"."""
+    with Graph().as_default() as graph:
+        row.build(*tensors_of(row, row.inputs)[0])
+        made = [op.definition for op in graph.operations]
+    found = {library for d in made for library, _ in selectors.get((d.name, "CPU"), ())}
+    fused = {"llvm" for d in made if d.elementwise is not None}
+    return found | fused | {"blas" for d in made if "matmul" in d.name or d.name == "einsum"}
+
+
+def _marks(row: Case) -> list[Any]:
+    """What no library computes is the same everywhere; what has no kernel that looks at the processor, on all of them."""
+    parts = _parts(row)
+    if not parts:
+        return [pytest.mark.once]
+    return [*[pytest.mark.portable] * (parts == {"llvm"}), *[pytest.mark.single] * (not parts >= {"llvm", "onednn"})]
 
 
 def rows(cases: Sequence[Case]) -> Any:
     return pytest.mark.parametrize("row", [
-        pytest.param(row, id=str(row), marks=() if _served(row) else pytest.mark.once) for row in cases])
+        pytest.param(row, id=str(row), marks=_MARKS[id(row)]) for row in cases])
 
 
 VOLUMES = ("volumes", "3d")
@@ -174,6 +185,9 @@ def tensors_of(row: Case, inputs: Sequence[Array]) -> tuple[list[Tensor], dict[T
             tensors.append(ops.placeholder(array.dtype, array.shape))
             feeds[tensors[-1]] = array
     return tensors, feeds
+
+
+_MARKS = {id(row): _marks(row) for row in CASES}
 
 
 def rectified(y: Tensor) -> Tensor:
