@@ -29,7 +29,11 @@ SESSION, LARGE = 7, FROM
 
 def _is_lent(frame: Frame) -> bool:
     """Are the frame's data memory that came over the socket as a descriptor?"""
-    begin, _ = frame.data.__array_interface__["data"]
+    return _is_lent_memory(frame.data)
+
+
+def _is_lent_memory(array: np.ndarray) -> bool:
+    begin, _ = array.__array_interface__["data"]
     with open("/proc/self/maps") as maps:
         return any(int(one.split("-")[0], 16) <= begin < int(one.split("-")[1].split()[0], 16) for one in maps
                    if "memfd:workbench" in one)
@@ -137,6 +141,12 @@ def test_what_is_made_in_memory_that_can_be_lent_is_sent_without_a_copy(link):
     assert place not in places(link)
     link.came.clear()
     eventually(lambda: place in places(link))
+
+
+def test_where_there_is_no_room_an_array_is_asked_for_as_any_other(link):
+    with pytest.raises(MemoryError):
+        link.pool.lendable.empty((1 << 45,), np.dtype(np.float32))
+    assert _is_lent_memory(made(link.pool, 1.0)) and link.pool.lendable.empty((3, 2), np.dtype(np.int64)).shape == (3, 2)
 
 
 def test_what_may_change_is_copied(link):

@@ -137,10 +137,13 @@ class Lendable(_Pool):
 
     def tell(self, lender: Lends) -> None:
         """Ask it for what was given back before anything is taken."""
-        self._lenders.add(lender)
+        with self._lock:
+            self._lenders.add(lender)
 
     def look_back(self) -> None:
-        for lender in list(self._lenders):
+        with self._lock:
+            lenders = list(self._lenders)
+        for lender in lenders:
             lender.look_back()
 
     def take(self, nbytes: int) -> np.ndarray[Any, Any]:
@@ -175,6 +178,7 @@ class Lendable(_Pool):
                 same[:] = [one for one in same if one is not whole]
 
     def _made(self, size: int) -> np.ndarray[Any, Any]:
+        _made(size)                                        # is there room? Files of memory are made where there is none
         try:
             segment = Segment(size)
             whole = segment.mapped()
