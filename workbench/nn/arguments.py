@@ -14,6 +14,7 @@ HINTS = {
     **dict.fromkeys((f"{function}(verbose)" for function in (
         "evaluate", "predict", "predict_generator", "predict_classes", "predict_proba")),
         "how far measuring and predicting has come is not printed"),
+    "prefetch_to_device(device)": "elements wait in the host's memory, and are copied by the step that asks for them",
     **{f"ConfigProto({name})": "a session keeps its state, and shares the threads of the process"
        for name in ("use_per_session_threads", "isolate_session_state")},
     **{f"GPUOptions({name})": "memory of a GPU is taken from one pool when it is needed, and freed when nobody reads it"

@@ -103,10 +103,12 @@ class SparseTensor:
 
 
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """A sparse tensor to be fed with (indices, values, dense_shape); `shape` fixes the dense shape."""
+    """A sparse tensor to be fed with (indices, values, dense_shape); `shape`, a tensor too, fixes the dense shape."""
     with get_default_graph().name_scope(name or "sparse_placeholder"):
-        rank = None if shape is None else len(shape)
-        if shape is not None and None not in list(shape):
+        rank = None if shape is None else shape.shape.as_list()[0] if isinstance(shape, Tensor) else len(shape)
+        if isinstance(shape, Tensor):
+            dense = ops.cast(shape, "int64")
+        elif shape is not None and None not in list(shape):
             dense = convert(list(shape), "int64")
         else:
             dense = ops.placeholder("int64", [rank], name="shape")

@@ -22,13 +22,26 @@ __all__ = [
 ]
 
 
-def _rank(sp: SparseTensor, where: str) -> int:
+def _known_rank(sp: SparseTensor) -> int | None:
     known = sp.dense_shape.shape.as_list()[0] if sp.dense_shape.shape.rank == 1 else None
     if known is None and sp.indices.shape.rank == 2:
         known = sp.indices.shape.as_list()[1]
+    return known
+
+
+def _rank(sp: SparseTensor, where: str) -> int:
+    known = _known_rank(sp)
     if known is None:
         raise errors.ShapeError(f"{where}: the rank of {sp!r} is unknown; give its dense_shape a known length")
-    return int(known)
+    return known
+
+
+def _several(dense_shape: Tensor) -> Tensor:
+    """The lengths of two axes or more; the step's InvalidArgumentError for fewer."""
+    rank = ops.size(dense_shape)
+    check = ops.Assert(ops.greater(rank, 1), ["sparse_softmax: the tensor must have 2 axes or more; it has", rank])
+    with get_default_graph().control_dependencies([check]):
+        return ops.identity(dense_shape)
 
 
 def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
@@ -209,14 +222,15 @@ def _chosen(choose: Callable[..., Tensor], sp_a: Any, sp_b: Any, where: str, nam
 def sparse_softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
     """softmax over the values that share all axes but the last; places without a value count for nothing."""
     sp = sparse_of(sp_input, "sparse_softmax")
-    rank = _rank(sp, "sparse_softmax")
-    if rank < 2:
+    rank = _known_rank(sp)
+    if rank is not None and rank < 2:
         raise errors.ShapeError(f"sparse_softmax: the tensor has rank {rank}; use 2 or more")
-    group, rows = ops.sparse_groups(sp.indices, sp.dense_shape, kept=tuple(range(rank - 1)))
+    flat = sp if rank is not None else sparse_reshape(sp, ops.concat([[-1], _several(sp.dense_shape)[-1:]], axis=0))
+    group, rows = ops.sparse_groups(flat.indices, flat.dense_shape, kept=tuple(range((rank or 2) - 1)))
     count = ops.shape(rows)[0]
     top = ops.stop_gradient(ops.gather(ops.unsorted_segment_max(sp.values, group, count), group))
     grown = ops.exp(sp.values - top)
-    total = ops.gather(ops.unsorted_segment_sum(grown, group, count), group)
+    total = ops.gather_nd(ops.unsorted_segment_sum(grown, group, count), ops.expand_dims(group, 1))
     return SparseTensor(ops.identity(sp.indices), ops.realdiv(grown, total, name=name), ops.identity(sp.dense_shape))
 
 

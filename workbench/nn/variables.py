@@ -94,7 +94,7 @@ class Variable:
             raise errors.InvalidArgumentError("Variable: initial_value is None; pass an array, a tensor or a function "
                                               "that returns one")
         self.graph = root_graph()
-        self.trainable = trainable
+        self.trainable = bool(trainable)
         self._caching, self.constraint = caching_device, constraint
         title = self._title(name)
         with self.graph.as_default(), self.graph.control_dependencies(None), self.graph.name_scope(f"{title}/"):

@@ -43,6 +43,7 @@ from workbench.nn.recurrent import (
     rnn_cell,
     rnn_contrib,
     rnn_conv,
+    rnn_cudnn,
     rnn_fused,
     rnn_grid,
     rnn_stacks,
@@ -189,7 +190,7 @@ contrib = Namespace(
     seq2seq=Namespace(**names_of(decoders, attention, attention_monotonic, beam_search),
                       sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea, MapStagingArea=staging.MapStagingArea),
-    nccl=Namespace(**names_of(all_reduce)), crf=Namespace(**names_of(crf)),
+    nccl=Namespace(**names_of(all_reduce)), cudnn_rnn=Namespace(**names_of(rnn_cudnn)), crf=Namespace(**names_of(crf)),
     data=Namespace(**names_of(data, contrib_data, contrib_data_more)),
     opt=Namespace(**names_of(contrib_optimizers, decayed, signs)), predictor=Namespace(**names_of(predictor)),
     signal=Namespace(**names_of(contrib_signal)), sparsemax=Namespace(**names_of(sparsemax)),
@@ -207,7 +208,8 @@ vars(contrib.image)["python"] = Namespace(ops=Namespace(
 vars(contrib.rnn)["core_rnn_cell"] = Namespace(**vars(contrib.rnn))      # where the cells were public before 1.2
 
 _INNER = {
-    "crf": "ops: crf", "data": "ops: batching dataset_ops iterator_ops readers",
+    "crf": "ops: crf", "cudnn_rnn": "ops: cudnn_rnn_ops; layers: cudnn_rnn",
+    "data": "ops: batching dataset_ops iterator_ops readers",
     "distributions": """ops: bernoulli beta categorical dirichlet distribution exponential gamma laplace multinomial mvn_diag
         normal student_t uniform""",
     "framework": """ops: arg_scope checkpoint_ops ops variables;
@@ -241,6 +243,15 @@ for _part, _folders in _INNER.items():
                 file: Namespace(**{**vars(_offers), **vars(_own(_offers, file))}) for file in files.split()}})
             for folder, _, files in (line.partition(":") for line in _folders.split(";"))})
 
+class _Called(Namespace):
+    """A file of TensorFlow with a function of its own name, which hides it in its folder: both under that name."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return vars(self)[self.__name__.rpartition(".")[2]](*args, **options)
+
+
+_frame = vars(contrib.framework.python.ops)
+_frame["arg_scope"] = _Called(**vars(_frame["arg_scope"]))
 _thin = vars(contrib.slim.python)["slim"]
 vars(_thin)["data"] = Namespace(**slim_parts.parts)
 vars(vars(_thin)["nets"]).update(slim_parts.files_of_nets)

@@ -86,7 +86,7 @@ MODULES = ("tensorflow", "tensorflow.compat.v1", "workbench.tf1")
 
 def needs(path: Path, tf: Any) -> list[Need]:
     """Every name of TensorFlow in a Python file, in order. SyntaxError where the file is not Python."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    tree = ast.parse(path.read_bytes(), str(path))
     imported = list(_aliases(tree))
     aliases = {local: parts for local, parts, _ in imported}
     places = [(line, ".".join(parts)) for _, parts, line in imported if parts]

@@ -56,14 +56,6 @@ def matching_files(pattern):
     return np.array([os.fsencode(path) for path in sorted(found)], dtype=object)
 
 
-@op("rows? -> ?", types="string -> string", shape=lambda inputs, attrs: [inputs[0].shape], **FILE)
-def check_rows(rows, *, message):
-    """The strings themselves; InvalidArgumentError with this message when there are none."""
-    if not len(rows):
-        raise errors.InvalidArgumentError(message)
-    return rows
-
-
 @op("-> []", types="-> resource", **READER)
 def file_reader(context, *, kind, options=(), shared_name="", container=""):
     """The handle of a reader of lines, whole files, records of fixed length or TFRecords."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.core.graph.build import constant_value, ops, raw
 from workbench.core.graph.dtype import as_dtype, string, variant
 from workbench.core.graph.graph import Operation
@@ -150,17 +151,45 @@ def _(node: Node) -> Any:
     return raw("contract")(node.inputs, equation=node.needed("equation"), name=node.exact)
 
 
+def _last_length(writer: Any, op: Operation, x: str, dtype: Any) -> str:
+    """The length of the last axis, which the step knows."""
+    index = attr("type", as_dtype("int32"))
+    dims = writer.aux(op, "Shape", [x], {"T": attr("type", dtype), "out_type": index})
+    last, one = (writer.constant(op, "last", np.array([at], np.int32)) for at in (-1, 1))
+    found: str = writer.aux(op, "StridedSlice", [dims, last, one, one], {
+        "T": index, "Index": index, "shrink_axis_mask": attr("i", 1), "end_mask": attr("i", 1)})
+    return found
+
+
 @exports("top_k")
 def _(writer: Any, op: Operation) -> None:
-    x, index, k = op.inputs[0], attr("type", as_dtype("int32")), op.attrs["k"]
-    if k is None:
-        dims = writer.aux(op, "Shape", [writer.ref(x)], {"T": attr("type", x.dtype), "out_type": index})
-        last, one = (writer.constant(op, "last", np.array([at], np.int32)) for at in (-1, 1))
-        count = writer.aux(op, "StridedSlice", [dims, last, one, one], {
-            "T": index, "Index": index, "shrink_axis_mask": attr("i", 1), "end_mask": attr("i", 1)})
-    else:
-        count = writer.constant(op, "k", np.int32(k))
+    x, k = op.inputs[0], op.attrs["k"]
+    count = _last_length(writer, op, writer.ref(x), x.dtype) if k is None else writer.constant(op, "k", np.int32(k))
     writer.node(op, "TopKV2", [writer.ref(x), count], {"T": attr("type", x.dtype), "sorted": attr("b", op.attrs["sorted"])})
+
+
+@exports("order_along")
+def _(writer: Any, op: Operation) -> None:
+    # As TensorFlow writes it: places of the largest, of the opposites of the values for those of the smallest
+    x, rank, axis, index = op.inputs[0], op.inputs[0].shape.rank, op.attrs["axis"], {"T": attr("type", as_dtype("int32"))}
+    kind, taken = {"T": attr("type", x.dtype)}, writer.ref(x)
+    if rank is None and axis != -1:
+        raise errors.UnimplementedError(f"as_graph_def: {op.name!r} orders axis {axis} of a tensor of unknown rank, for which "
+                                        "TensorFlow has no operations; order the last axis, or use set_shape")
+    order = [i for i in range(rank or 0) if i != axis % rank] + [axis % rank] if rank else []
+    turns = order != sorted(order)
+    if turns:
+        taken = writer.aux(op, "Transpose", [taken, writer.constant(op, "perm", np.array(order, np.int32))], {
+            **kind, "Tperm": index["T"]})
+    if not op.attrs["descending"]:      # of the smallest integer, the negative is none
+        taken = writer.aux(op, "Invert" if x.dtype.is_integer else "Neg", [taken], kind)
+    count = _last_length(writer, op, taken, x.dtype)
+    places = f"{writer.aux(op, 'TopKV2', [taken, count], {**kind, 'sorted': attr('b', True)})}:1"
+    if turns:
+        back = writer.constant(op, "back", np.argsort(order).astype(np.int32))
+        writer.node(op, "Transpose", [places, back], {**index, "Tperm": index["T"]})
+    else:
+        writer.node(op, "Identity", [places], index)
 
 
 @imports("TopKV2", "TopK")

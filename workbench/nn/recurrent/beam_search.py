@@ -11,6 +11,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.nest import flatten, map_structure
+from workbench.nn.recurrent.attention import AttentionWrapperState
 from workbench.nn.recurrent.decoders import Decoder
 from workbench.nn.recurrent.rnn_base import RNNCell
 from workbench.nn.tensor_array import TensorArray
@@ -20,12 +21,14 @@ __all__ = ["BeamSearchDecoder", "BeamSearchDecoderOutput", "BeamSearchDecoderSta
 
 
 class BeamSearchDecoderState(NamedTuple):
-    """Where a search is: states of the cell [batch, beams, …], log probabilities, finished and lengths [batch, beams]."""
+    """Where a search is: states of the cell [batch, beams, …], log probabilities, finished and lengths [batch, beams], and
+    what attention each place got so far [batch, beams, time], () where no coverage is counted."""
 
     cell_state: Any
     log_probs: Any
     finished: Any
     lengths: Any
+    accumulated_attention_probs: Any = ()
 
 
 class BeamSearchDecoderOutput(NamedTuple):
@@ -70,12 +73,15 @@ class BeamSearchDecoder(Decoder):
 
     `embedding` is a table or a function of ids; sequences begin with `start_tokens` int32 [batch] and end with `end_token`.
     `initial_state` is the cell's for batch · beam_width rows (tile_batch makes it). Scores are the log probability divided by
-    ((5 + length) / 6) ** length_penalty_weight. Source: Wu et al. 2016. A step's finished beams put all probability on the
-    end token; lengths count that token from the step behind it on. TypeError for a state that keeps a TensorArray.
+    ((5 + length) / 6) ** length_penalty_weight, plus, for beams that have finished, coverage_penalty_weight times the sum of
+    log(min(attention so far, 1)) over the places that got some. Source: Wu et al. 2016. A step's finished beams put all
+    probability on the end token; lengths count that token from the step behind it on. TypeError for a state that keeps a
+    TensorArray.
     """
 
     def __init__(self, cell: RNNCell, embedding: Any, start_tokens: Any, end_token: Any, initial_state: Any, beam_width: int,
-                 output_layer: Any = None, length_penalty_weight: float = 0.0) -> None:
+                 output_layer: Any = None, length_penalty_weight: float = 0.0, coverage_penalty_weight: float = 0.0) -> None:
+        self._coverage = coverage_penalty_weight
         self._cell, self._layer, self._width, self._penalty = cell, output_layer, beam_width, length_penalty_weight
         self._embed = embedding if callable(embedding) else lambda ids: embedding_lookup(embedding, ids)
         self._start, self._end = ops.cast(convert(start_tokens), "int32"), ops.cast(convert(end_token), "int32")
@@ -136,7 +142,31 @@ class BeamSearchDecoder(Decoder):
         zeros = ops.cast(nothing, self._dtype)
         start = ops.where(alone, zeros, zeros - np.inf)      # all beams are equal at first: one of them counts
         inputs = self._embed(ops.expand_dims(self._start, 1) + nothing)
-        return finished, inputs, BeamSearchDecoderState(self._state, start, finished, nothing)
+        return finished, inputs, BeamSearchDecoderState(self._state, start, finished, nothing, self._attention(self._state))
+
+    def _counts_coverage(self) -> bool:
+        return not isinstance(self._coverage, (int, float)) or self._coverage != 0
+
+    def _attention(self, cell_state: Any) -> Any:
+        """The weights of the memory [batch, beams, time], side by side for several attentions; () where none are asked for.
+
+        InvalidArgumentError (a ValueError) where the cell does not attend.
+        """
+        if not self._counts_coverage():
+            return ()
+        parts = cell_state if type(cell_state) is tuple else [cell_state]
+        found = [part.alignments for part in parts if isinstance(part, AttentionWrapperState)]
+        if not found:
+            raise errors.InvalidArgumentError(f"BeamSearchDecoder: coverage_penalty_weight is {self._coverage} but the cell's "
+                                              "state tells no attention; use an AttentionWrapper, or 0")
+        return found[0] if len(found) == 1 else ops.concat(found, axis=-1)
+
+    def _covered(self, state: BeamSearchDecoderState, cell_state: Any) -> Any:
+        """What attention each place got with this step."""
+        if not self._counts_coverage():
+            return ()
+        goes_on = ops.cast(ops.logical_not(state.finished), self._dtype)
+        return state.accumulated_attention_probs + self._attention(cell_state) * ops.expand_dims(goes_on, 2)
 
     def _scored(self, logits: Tensor, state: BeamSearchDecoderState, classes: Tensor) -> tuple[Tensor, Tensor]:
         """(log probabilities, scores) [batch, beams, classes] of every continuation."""
@@ -150,6 +180,12 @@ class BeamSearchDecoder(Decoder):
         lengths = ops.cast(ops.expand_dims(state.lengths, 2) + longer, total.dtype)
         return total, total / ops.pow((5.0 + lengths) / 6.0, convert(self._penalty, total.dtype))
 
+    def _uncovered(self, state: BeamSearchDecoderState, covered: Tensor) -> Tensor:
+        """[batch, beams, 1]: below 0 for beams that have finished without attention to places that they began to look at."""
+        seen = ops.select(ops.equal(covered, 0.0), ops.ones_like(covered), covered)
+        found = ops.reduce_sum(ops.log(ops.minimum(seen, 1.0)), 2) * ops.cast(state.finished, self._dtype)
+        return ops.expand_dims(found, 2)
+
     def step(self, time: Any, inputs: Any, state: Any, name: str | None = None) -> tuple[Any, Any, Any, Any]:
         outputs, cell_state = self._cell(map_structure(self._together, inputs), map_structure(self._together, state.cell_state))
         logits = self._apart(outputs)
@@ -157,6 +193,9 @@ class BeamSearchDecoder(Decoder):
             logits = self._layer(logits)
         classes = ops.shape(logits)[2]
         total, scores = self._scored(logits, state, classes)
+        covered = self._covered(state, map_structure(self._apart, cell_state))
+        if self._counts_coverage():
+            scores = scores + self._coverage * self._uncovered(state, covered)
         flat = ops.stack([self.batch_size, self._width * classes])
         best, places = ops.top_k(ops.reshape(scores, flat), self._width)
         words, parents = ops.floormod(places, classes), ops.floordiv(places, classes)
@@ -167,7 +206,8 @@ class BeamSearchDecoder(Decoder):
         before = self._taken(self._together(state.finished), parents)
         lengths = self._taken(self._together(state.lengths), parents) + ops.cast(ops.logical_not(before), "int32")
         finished = ops.logical_or(before, ops.equal(words, self._end))
-        new = BeamSearchDecoderState(map_structure(lambda x: self._taken(x, parents), cell_state), log_probs, finished, lengths)
+        new = BeamSearchDecoderState(map_structure(lambda x: self._taken(x, parents), cell_state), log_probs, finished, lengths,
+                                     self._taken(self._together(covered), parents) if self._counts_coverage() else ())
         return BeamSearchDecoderOutput(best, words, parents), new, self._embed(words), finished
 
     def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> tuple[Any, Any]:

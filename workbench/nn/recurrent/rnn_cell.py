@@ -18,7 +18,7 @@ from workbench.nn.recurrent.rnn_wrappers import (
     OutputProjectionWrapper,
     ResidualWrapper,
 )
-from workbench.nn.scopes import get_variable, variable_scope
+from workbench.nn.scopes import get_variable, get_variable_scope, variable_scope
 
 __all__ = ["BasicLSTMCell", "BasicRNNCell", "DeviceWrapper", "DropoutWrapper", "EmbeddingWrapper", "GRUCell",
            "InputProjectionWrapper", "LSTMCell", "LSTMStateTuple", "MultiRNNCell", "OutputProjectionWrapper", "RNNCell",
@@ -182,10 +182,15 @@ def _matrices(args: Any) -> tuple[list[Tensor], int]:
     return parts, sum(shape[-1] or 0 for shape in shapes)
 
 
-def _linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None, kernel_initializer: Any = None) -> Tensor:
+def _linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None, kernel_initializer: Any = None,
+            bias_start: float = 0.0, scope: Any = None) -> Tensor:
     """Tensors [batch, n] side by side · the variable `kernel`, with `bias` also + the variable `bias`: [batch, output_size].
 
-    Cells of programs' own import it by this name, from where TensorFlow keeps it for its own. InvalidArgumentErrors
-    (ValueErrors) without tensors, and for such that are no matrices of known widths.
+    Cells of programs' own import it by this name, from where TensorFlow keeps it for its own; those of TensorFlow 1.0 say
+    `bias_start`, a number in the place of `bias_initializer` too, and `scope`. InvalidArgumentErrors (ValueErrors) without
+    tensors, and for such that are no matrices of known widths.
     """
-    return _Linear(args, output_size, bias, bias_initializer, kernel_initializer)(args)
+    if isinstance(bias_initializer, (int, float)):
+        bias_start, bias_initializer = bias_initializer, None
+    with variable_scope(scope or get_variable_scope()):
+        return _Linear(args, output_size, bias, bias_initializer or Constant(bias_start), kernel_initializer)(args)

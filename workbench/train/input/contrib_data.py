@@ -15,8 +15,8 @@ from workbench.train.input.data_structures import Part, components, converted, f
 
 __all__ = ["Counter", "batch_and_drop_remainder", "bucket_by_sequence_length", "enumerate_dataset", "get_single_element",
            "group_by_window", "ignore_errors", "make_saveable_from_iterator", "map_and_batch",
-           "padded_batch_and_drop_remainder", "parallel_interleave", "scan", "shuffle_and_repeat", "sloppy_interleave",
-           "unbatch"]
+           "padded_batch_and_drop_remainder", "parallel_interleave", "prefetch_to_device", "scan", "shuffle_and_repeat",
+           "sloppy_interleave", "unbatch"]
 
 Transformation = Callable[[Dataset], Dataset]
 _INT64 = Part(as_dtype("int64"), Shape(()))
@@ -36,6 +36,11 @@ def map_and_batch(map_func: Callable[..., Any], batch_size: Any, num_parallel_ba
                   drop_remainder: bool = False) -> Transformation:
     """map, then batch; the batches are the same whatever `num_parallel_batches` is."""
     return lambda dataset: dataset.map(map_func).batch(batch_size, drop_remainder)
+
+
+def prefetch_to_device(device: str, buffer_size: Any = None) -> Transformation:
+    """prefetch: elements wait in the memory of the host until the step copies them, whatever `device` is."""
+    return lambda dataset: dataset.prefetch(1 if buffer_size is None else buffer_size)
 
 
 def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: int | None = None) -> Transformation:

@@ -95,7 +95,9 @@ def string_input_producer(string_tensor: Any, num_epochs: int | None = None, shu
         raise errors.InvalidArgumentError(fact)
     graph = get_default_graph()
     with graph.name_scope(name or "input_producer"):
-        found = ops.check_rows(convert(string_tensor, "string"), message=fact)
+        strings = convert(string_tensor, "string")
+        with graph.control_dependencies([ops.Assert(ops.greater(ops.size(strings), 0), [fact])]):
+            found = ops.identity(strings)
         return input_producer(found, [], num_epochs, shuffle, seed, capacity, shared_name,
                               f"fraction_of_{capacity}_full", cancel_op=cancel_op)
 

@@ -28,14 +28,15 @@ __all__ = ["ExponentialMovingAverage", "assign_moving_average", "weighted_moving
 class ExponentialMovingAverage:
     """shadow = decay · shadow + (1 - decay) · value, starting from a variable's initial value, or from zero for a tensor.
 
+    `decay` is a number from 0 to 1, or a tensor: what only the step knows is not checked.
     With `num_updates` the decay is min(decay, (1 + num_updates) / (10 + num_updates)), so that it adapts faster at
     first. `zero_debias` divides averages of tensors by 1 - decay^updates, which takes their start at zero out (Kingma & Ba
     2015, section 3).
     """
 
-    def __init__(self, decay: float, num_updates: Any = None, zero_debias: bool = False,
+    def __init__(self, decay: Any, num_updates: Any = None, zero_debias: bool = False,
                  name: str = "ExponentialMovingAverage") -> None:
-        if not 0 <= decay <= 1:
+        if not isinstance(decay, (Tensor, Variable)) and not 0 <= decay <= 1:
             raise errors.InvalidArgumentError(f"ExponentialMovingAverage: decay is {decay}; use a decay from 0 to 1")
         self._decay, self._num_updates, self._name, self._zero_debias = decay, num_updates, name, zero_debias
         self._averages: dict[Any, Variable] = {}
