@@ -336,3 +336,15 @@ def test_confusion_of_what_has_one_shape():
     for wrong, text in ((tf.constant([0, 1]), "they must be equal"), (tf.zeros([3, 2], tf.int32), "Can not squeeze dim")):
         with pytest.raises(ValueError, match=text):
             tf.confusion_matrix(labels, wrong)
+
+
+@pytest.mark.filterwarnings("ignore:densify")
+def test_a_mask_may_be_shorter_than_what_it_masks_where_only_the_step_knows():
+    """It takes from the beginning; a longer one asks for what is not there."""
+    x, mask = tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.bool, [None])
+    found = tf.boolean_mask(x, mask)
+    with tf.Session() as sess:
+        value, slope = sess.run([found, tf.gradients(found, x)[0]], {x: np.arange(6).reshape(3, 2), mask: [False, True]})
+        assert value.tolist() == [[2, 3]] and slope.tolist() == [[0, 0], [1, 1], [0, 0]]
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"3 is not in \[0, 3\)"):
+            sess.run(found, {x: np.zeros([3, 2]), mask: [True] * 4})

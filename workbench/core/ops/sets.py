@@ -89,7 +89,7 @@ def boolean_mask(tensor, mask, axis=None, name=None):
     """The slices of `tensor` whose place in `mask` (bool) is true, in order; the mask covers axes from `axis` (0) on.
 
     A mask [n] of a tensor [n, ...] gives [true elements, ...]. Raises ShapeError where the mask's rank is 0 or
-    unknown, or its shape does not fit.
+    unknown, or its shape does not fit. Of lengths that only the step knows a mask may be shorter than the tensor.
     """
     tensor, mask, axis = convert(tensor), convert(mask, "bool"), axis or 0
     if mask.shape.rank is None:
@@ -101,8 +101,9 @@ def boolean_mask(tensor, mask, axis=None, name=None):
         raise errors.ShapeError(f"boolean_mask: tensor has shape {tensor.shape} and mask {mask.shape}: from axis {axis} on "
                                 "they are incompatible; the mask needs the tensor's lengths")
     dims = ops.shape_vector(tensor)
-    before, after = ops.getitem(dims, slice(None, axis)), ops.getitem(dims, slice(axis + mask.shape.rank, None))
-    count = ops.reshape(ops.size(mask), [1])      # not -1, which has no one value where an axis has no elements
+    end = axis + mask.shape.rank
+    before, masked, after = (ops.getitem(dims, part) for part in (slice(None, axis), slice(axis, end), slice(end, None)))
+    count = ops.reshape(ops.reduce_prod(masked), [1])      # not -1, which has no one value where an axis has no elements
     flat = ops.reshape(tensor, ops.concat([before, count, after], 0))
     rows = ops.squeeze(ops.where_indices(ops.reshape(mask, [-1])), 1)
     return ops.gather(flat, rows, axis, name=name)
