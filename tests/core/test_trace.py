@@ -71,6 +71,18 @@ def test_a_failure_says_task_cause_and_fix():
     assert journal.status.lost == ()
 
 
+def test_losses_while_training_is_brought_back_are_no_news_and_ask_for_nothing():
+    journal, loss = Journal(capacity=10), errors.AbortedError("step 7: /job:worker/task:2 was lost; start a new cluster")
+    journal.set_status(state="recovering", session="s", what="opening the tasks anew")
+    journal.fail("s", 7, loss)      # another thread's
+    journal.task("/job:worker/task:2", "lost", "tcp://one:1", "worker:2 was lost", "start a new one")
+    assert (journal.status.state, journal.status.what, journal.status.fix) == ("recovering", "opening the tasks anew", "")
+    assert [(one.cause, one.fix) for one in journal.status.lost] == [("worker:2 was lost", "")]
+    journal.fail("s", 7, loss, final=True)
+    assert (journal.status.state, journal.status.cause, journal.status.fix) == ("failed", "worker:2 was lost",
+                                                                              "start a new cluster")
+
+
 def test_a_loss_that_its_peers_noticed_before_the_chief_is_the_failure():
     one, two = "/job:worker/task:1", "/job:worker/task:11"
     journal = Journal(capacity=10)

@@ -5,6 +5,7 @@ import pytest
 
 from workbench import errors
 from workbench.train.sessions.recovery import (
+    Attempts,
     Begin,
     Damaged,
     GiveUp,
@@ -85,3 +86,25 @@ def test_losses_in_a_row_end_it_but_one_step_starts_the_count_again(steps_betwee
         if steps_between:
             recovery.handle(Progress())
     assert recovery.handle(Lost(AGAIN)) == (Reopen(AGAIN) if steps_between else GiveUp(AGAIN))
+
+
+def test_threads_that_waited_for_an_attempt_in_vain_end_as_it_did():
+    attempts, failure = Attempts(), errors.ResourceExhaustedError("too few workers")
+    begun = attempts.failures
+    with pytest.raises(errors.ResourceExhaustedError) as first, attempts.another(begun, LOSS):
+        raise failure
+    with pytest.raises(errors.ResourceExhaustedError) as second, attempts.another(begun, AGAIN):
+        pytest.fail("it tries again")
+    assert first.value is second.value is failure
+    with attempts.another(attempts.failures, LOSS):      # a step that began later may bring it back
+        pass
+    with attempts.another(begun, LOSS):      # and then training goes on for everybody
+        pass
+
+
+def test_what_interrupts_an_attempt_is_no_error_of_others():
+    attempts = Attempts()
+    with pytest.raises(KeyboardInterrupt), attempts.another(0, LOSS):
+        raise KeyboardInterrupt
+    with pytest.raises(errors.AbortedError), attempts.another(0, AGAIN):
+        pytest.fail("it tries again")

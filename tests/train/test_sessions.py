@@ -241,6 +241,24 @@ def test_a_session_that_is_not_there_yet_is_asked_for_again():
     assert len(creator.made) == 3
 
 
+def test_a_creator_that_always_fails_is_not_asked_for_ever():
+    creator = Own(lost=1_000_000)
+    with pytest.raises(errors.UnavailableError, match="no machine yet"):
+        MonitoredSession(creator)
+    assert len(creator.made) == 10
+
+
+def test_a_step_that_is_always_lost_ends_a_session_of_the_programs_creator():
+    def lose():
+        raise errors.AbortedError("the machine is gone; wait")
+    step = wb.py_func(lose, [], wb.int32)
+    wb.Variable(0)
+    creator = Own()
+    with pytest.raises(errors.AbortedError, match="the machine is gone"), MonitoredSession(creator) as session:
+        session.run(step)
+    assert len(creator.made) == 11
+
+
 def test_other_errors_of_a_step_are_raised_and_nothing_is_made_anew():
     wb.Variable(3.0)
     bad = wb.check_numerics(wb.constant(1.0) / wb.placeholder_with_default(0.0, []), "bad")

@@ -166,7 +166,7 @@ def _state(status: StatusRecord) -> list[Any]:
     part = f"{status.part:,} of {status.parts:,}" if status.parts else ""
     words = " ".join(filter(None, (status.state, part, status.what, status.cause))) + (f". {status.fix}" if status.fix else "")
     said = [words] if status.state not in ("running", "ready", "empty") or (status.state == "running" and status.what) else []
-    others = [f"{cause}. {fix}" for cause, fix in losses(status.lost, status.cause)]
+    others = [f"{cause}. {fix}".rstrip() for cause, fix in losses(status.lost, status.cause)]
     return [Text(line, style="yellow") for line in (*said, *others)]
 
 

@@ -271,11 +271,8 @@ class Journal:
             self._graphs.keep(record, self.graph_bytes)
 
     def set_status(self, **changes: Any) -> None:
-        """Replace the status; a change of state, or of what it is in, is appended to the states.
-
-        Another session begins without a training loop; while one counts, other step numbers are not taken. A new state
-        forgets what was said of the old one.
-        """
+        """Replace the status; a change of state, or of what it is in, is appended to the states. Another session begins
+        without a training loop; while one counts, other step numbers are not taken. A new state forgets what was said."""
         with self._lock:
             before, now = self.status, time.perf_counter()
             if changes.get("session", before.session) != before.session:
@@ -290,21 +287,24 @@ class Journal:
                 self._states.append(StateRecord(now, status.state, status.session, status.what, status.part, status.parts,
                                                 status.step, status.task, status.cause, status.fix))
 
-    def fail(self, session: str, step: int, error: BaseException, task: str = "", what: str = "") -> None:
-        """A step of `session` ended with `error`, at operation `what` if known: the state says so, with cause and what to
-        do; where a task was lost, now or a moment later, in the words of that loss, so that views tell it once."""
+    def fail(self, session: str, step: int, error: BaseException, task: str = "", what: str = "", final: bool = False) -> None:
+        """A step of `session` ended with `error`, at operation `what` if known: the state says so, with cause and what to do,
+        in the words of the loss of a task if it was that; no news while training is brought back, unless it is `final`."""
         kind, (cause, _, fix) = type(error).__name__, str(error).partition("\n")[0].partition("; ")
         with self._lock:
             gone = next((one for one in self.status.lost if f"{one.task} " in str(error)), TaskRecord(0.0, "", ""))
-            if gone.cause and kind in ("AbortedError", "UnavailableError"):
-                cause, fix = gone.cause, gone.fix
+            if kind in ("AbortedError", "UnavailableError"):
+                if self.status.state == "recovering" and not final:
+                    return
+                cause, fix = gone.cause or cause, gone.fix or fix
             self.set_status(state="stopped" if kind in ("CancelledError", "StoppedError", "KeyboardInterrupt") else "failed",
                             session=session, step=step, task=task or gone.task, what=what, cause=cause or kind, fix=fix)
 
     def task(self, task: str, event: str, address: str = "", cause: str = "", fix: str = "") -> None:
         """Record that a task joined, was lost or was closed; the status lists those that are lost."""
-        record = TaskRecord(time.perf_counter(), task, event, address, cause, fix)
         with self._lock:
+            fix = "" if self.status.state == "recovering" else fix      # there is nothing for the user to do
+            record = TaskRecord(time.perf_counter(), task, event, address, cause, fix)
             self._tasks.append(record)
             self._told.pop(task, None)            # nobody waits for what a lost one would have told
             if event == "joined":                 # another process, maybe another host

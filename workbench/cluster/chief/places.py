@@ -18,6 +18,7 @@ from workbench.cluster.link.admission import derived
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.upgrade import Hello, connect, connect_all
+from workbench.cluster.link.waiting import awaited
 from workbench.cluster.task.program import Listener
 from workbench.core.trace import Journal
 
@@ -74,9 +75,8 @@ class DaskWorkers:
     def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
         limit = 4 * timeout + patience
         try:
-            found: Found = self.client.sync(connect_tasks, self.client, self._named, hellos, pool, timeout, patience,
-                                            callback_timeout=limit)
-            return found
+            return awaited(self.client.loop, connect_tasks(self.client, self._named, hellos, pool, timeout, patience), limit,
+                           stoppable=patience > 0)
         except TimeoutError as error:
             if isinstance(error, errors.Error):
                 raise
@@ -140,7 +140,7 @@ class Addresses:
         return made
 
     def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
-        return self._listener.call(self._connect(hellos, pool, timeout, patience))
+        return self._listener.call(self._connect(hellos, pool, timeout, patience), stoppable=patience > 0)
 
     async def _connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
         calls = (self._reach(hello, pool, timeout, patience) for hello in hellos.values())

@@ -22,6 +22,7 @@ from workbench.cluster.link import upgrade
 from workbench.cluster.link.admission import derived
 from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.upgrade import Hello
+from workbench.cluster.link.waiting import awaited
 from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.host import TaskHost
@@ -60,14 +61,9 @@ class Listener:
         self.loop.start()
         self.loop.close()
 
-    def call(self, coroutine: Coroutine[Any, Any, R], timeout: float | None = None) -> R:
-        """Run on the loop and wait; what interrupts the wait cancels it."""
-        running = asyncio.run_coroutine_threadsafe(coroutine, self.loop.asyncio_loop)
-        try:
-            return running.result(timeout)
-        except BaseException:
-            running.cancel()
-            raise
+    def call(self, coroutine: Coroutine[Any, Any, R], timeout: float | None = None, stoppable: bool = False) -> R:
+        """Run on the loop and wait, see `awaited`."""
+        return awaited(self.loop, coroutine, timeout, stoppable)
 
     async def _listen(self, name: str, address: str) -> None:
         security = Security()

@@ -17,7 +17,9 @@ from workbench.train.patience import wait_until
 from workbench.train.saving.saver import Saver, default_saver, newest_checkpoint
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.hooks import SessionRunHook
-from workbench.train.sessions.monitored import LOSSES, MonitoredTrainingSession, Scaffold
+from workbench.train.sessions.monitored import MonitoredTrainingSession, Scaffold
+from workbench.train.sessions.recovery import GiveUp, Lost
+from workbench.train.sessions.wrapped import created
 
 __all__ = ["ChiefSessionCreator", "MonitoredSession", "SessionCreator", "SessionManager", "SingularMonitoredSession",
            "WorkerSessionCreator"]
@@ -96,12 +98,10 @@ class MonitoredSession(MonitoredTrainingSession):
     def _opened(self, master: Any, config: Any) -> Session:
         if self._creator is None:
             return super()._opened(master, config)
-        while True:
-            self._made += 1
-            try:
-                return self._creator.create_session()
-            except LOSSES as loss:
-                logger.warning("workbench: %s; a session is made anew", loss)
+        return created(self._creator, self._count)
+
+    def _count(self) -> None:
+        self._made += 1
 
     def _make_ready(self, path: str | None) -> None:
         if self._creator is None:      # else its session is ready
@@ -113,12 +113,14 @@ class MonitoredSession(MonitoredTrainingSession):
     def _generation(self) -> int:
         return super()._generation() if self._creator is None else self._made
 
-    def _recover(self, generation: int, loss: errors.Error) -> None:
+    def _recover(self, generation: int, failures: int, loss: errors.Error) -> None:
         if self._creator is None:
-            super()._recover(generation, loss)
+            super()._recover(generation, failures, loss)
             return
-        with self._lock:
+        with self._lock, self._attempts.another(failures, loss):
             if self._made == generation:      # else another thread has done so since
+                if isinstance(self._recovery.handle(Lost(loss)), GiveUp):
+                    raise loss
                 logger.warning("workbench: %s; a session is made anew", loss)
                 self._stop_threads()
                 with contextlib.suppress(errors.Error):      # of a session that is lost already

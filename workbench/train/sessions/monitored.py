@@ -29,6 +29,7 @@ from workbench.train.sessions.hooks import (
 )
 from workbench.train.sessions.hooks_more import StepCounterHook
 from workbench.train.sessions.recovery import (
+    Attempts,
     Begin,
     Damaged,
     Event,
@@ -104,6 +105,7 @@ class MonitoredTrainingSession:
         self._session = self._opened(master, config)
         self._ending.finalize()
         self._recovery = Recovery(led=not is_chief, alone=self._cluster() is None)
+        self._attempts = Attempts()
         self._coord, self._stop, self._threads, self._lock = Coordinator(), False, list[threading.Thread](), threading.Lock()
         with contextlib.ExitStack() as undone:
             undone.callback(self._close)
@@ -206,6 +208,7 @@ class MonitoredTrainingSession:
         self._ending.check()
         with self._tries() as tries:
             while True:
+                failures = self._attempts.failures
                 with self._lock:                                 # not while another thread brings the state back
                     generation = self._generation()
                 try:
@@ -219,9 +222,9 @@ class MonitoredTrainingSession:
                     if lost is None:
                         self._tell_of_input(over=True)
                         raise
-                    self._recover(generation, lost)
+                    self._recover(generation, failures, lost)
                 except LOSSES as loss:
-                    self._recover(generation, loss)
+                    self._recover(generation, failures, loss)
 
     @contextlib.contextmanager
     def _tries(self) -> Iterator[contextlib.AbstractContextManager[Any]]:
@@ -295,16 +298,15 @@ class MonitoredTrainingSession:
     def _generation(self) -> int:
         return self._anew if self._cluster() is None else getattr(self._cluster(), "generation", 0)
 
-    def _recover(self, generation: int, loss: errors.Error) -> None:
-        """Bring training back after a loss, unless another thread has done so since."""
+    def _recover(self, generation: int, failures: int, loss: errors.Error) -> None:
+        """Bring training back after a loss, unless another thread has done so, or tried, since."""
         if not self._can_recover():
             if self._checkpoints is not None and hasattr(self._cluster(), "recover"):
                 loss.add_note(f"there is no checkpoint in {self._folder} to go on from")
             raise loss
-        with self._lock:
-            if self._generation() != generation:
-                return
-            self._follow(Lost(loss))
+        with self._lock, self._attempts.another(failures, loss):
+            if self._generation() == generation:
+                self._follow(Lost(loss))
 
     def _follow(self, event: Event) -> None:
         """Do what follows `event` until training can go on."""
@@ -328,6 +330,7 @@ class MonitoredTrainingSession:
                     self._prepare(None)
                     return Restored()
                 case GiveUp(error):
+                    trace.journal.fail(self._session.name, trace.journal.status.step, error, final=True)
                     raise error
         except errors.DataLossError as problem:
             logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)

@@ -1,12 +1,14 @@
 """What to do when a task is lost, as a pure state machine: events in, one action out; no sessions, clocks or files."""
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from workbench import errors
 
-__all__ = ["Action", "Begin", "Damaged", "Event", "GiveUp", "Lost", "Progress", "Recovery", "Reopen", "Reopened", "Restore",
-           "Restored", "Resume", "Wait"]
+__all__ = ["Action", "Attempts", "Begin", "Damaged", "Event", "GiveUp", "Lost", "Progress", "Recovery", "Reopen", "Reopened",
+           "Restore", "Restored", "Resume", "Wait"]
 
 _ATTEMPTS = 10            # losses in a row without a single step in between
 
@@ -135,3 +137,24 @@ class Recovery:
         why = problem or self.loss or errors.NotFoundError("recovery: there is no checkpoint")
         why.add_note("no checkpoint is left to go on from")
         return GiveUp(why)
+
+
+class Attempts:
+    """Of several threads that lost the same tasks one tries to bring training back; where that fails the others, who waited
+    for it, end as it did: each would wait as long for the same machines."""
+
+    def __init__(self) -> None:
+        self.failures = 0                                   # how many attempts ended in an error
+        self._failed: errors.Error | None = None            # the newest, until one succeeds
+
+    @contextlib.contextmanager
+    def another(self, failures: int, loss: errors.Error) -> Iterator[None]:
+        """For what tries again after the `loss` of a step, which began after so many `failures`; by one thread at a time."""
+        if self._failed is not None and self.failures != failures:
+            raise self._failed
+        try:
+            yield
+            self._failed = None
+        except BaseException as error:
+            self.failures, self._failed = self.failures + 1, error if isinstance(error, errors.Error) else loss
+            raise

@@ -3,14 +3,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.train.sessions.asked import add_feeds, checked, traced
 from workbench.train.sessions.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from workbench.train.sessions.recovery import Recovery
 
-__all__ = ["LOSSES", "CoordinatedSession", "HookedSession", "RecoverableSession", "WrappedSession", "run_with"]
+__all__ = ["LOSSES", "CoordinatedSession", "HookedSession", "RecoverableSession", "WrappedSession", "created", "run_with"]
 
 logger = logging.getLogger("workbench")
 
@@ -34,6 +36,20 @@ def run_with(hooks: Sequence[SessionRunHook], session: Any, asked: SessionRunArg
     for number, hook in enumerate(hooks):
         hook.after_run(context, SessionRunValues(more.get(number), options, run_metadata))
     return values, context.stop_requested
+
+
+def created(creator: Any, begun: Callable[[], None] = lambda: None) -> Any:
+    """`creator.create_session()`, asked again after an AbortedError or UnavailableError, but not for ever: the last is
+    raised. `begun` hears of each time."""
+    for pause in [0.01 * 2 ** number for number in range(Recovery.attempts - 1)]:
+        begun()
+        try:
+            return creator.create_session()
+        except LOSSES as loss:
+            logger.warning("workbench: a session could not be made: %s; it is tried again", loss)
+            threading.Event().wait(pause)
+    begun()
+    return creator.create_session()
 
 
 class WrappedSession:
@@ -132,11 +148,7 @@ class RecoverableSession(WrappedSession):
         super().__init__(self._created())
 
     def _created(self) -> Any:
-        while True:
-            try:
-                return self._creator.create_session()
-            except LOSSES as loss:
-                logger.info("a session could not be made: %s; another one is made", loss)
+        return created(self._creator)
 
     def _check_stop(self) -> bool:
         try:
