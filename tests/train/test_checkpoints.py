@@ -92,3 +92,16 @@ def test_where_nobody_has_to_ask_it_is_refused():
         replicate(model, wb.train.AdamOptimizer(), ["/job:localhost/task:0"], mode="sync", global_step=step, consistent=True)
     with pytest.raises(errors.InvalidArgumentError, match="consistent needs global_step; pass the variable that counts"):
         replicate(model, wb.train.AdamOptimizer(), ["/job:localhost/task:0"], consistent=True)
+
+
+def test_what_a_dropped_checkpoint_failed_with_is_told_without_what_to_do(tmp_path, caplog):
+    """Its tasks are lost and training is brought back: nobody is asked to close the cluster."""
+    wb.Variable(0.0, name="a")
+    (tmp_path / "file").write_text("")
+    saver = Checkpointer(tmp_path / "file" / "m")
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        saver.save(session, 1)
+        saver.drop()
+    [said] = [record.getMessage() for record in caplog.records if "was not completed" in record.getMessage()]
+    assert str(tmp_path) in said and ";" not in said

@@ -148,7 +148,7 @@ class Cluster(Staying):
                 except (errors.UnavailableError, errors.DeadlineExceededError, errors.AbortedError) as error:
                     if time.monotonic() > until:
                         raise
-                    logger.warning("workbench: %s; the tasks are opened once more", error)      # lost while it began
+                    logger.warning("workbench: %s; the tasks are opened once more", error.message.partition("; close")[0])
 
     def _open_anew(self, patience: float, empty: bool) -> None:
         self.session, self._key = secrets.randbits(63), secrets.token_bytes(KEY_BYTES)

@@ -150,7 +150,8 @@ class Checkpointer:
         try:
             self.wait()
         except errors.Error as problem:
-            logger.warning("workbench: a checkpoint was not completed: %s", problem.message)
+            fact = problem.message.partition(";")[0]      # what else it says is for programs that do not go on
+            logger.warning("workbench: a checkpoint was not completed: %s", fact)
 
     # restoring
     def candidates(self) -> list[str]:
