@@ -42,8 +42,7 @@ class Task:
 
     `dial(task, target, address)` opens a connection to another task, `forget(self)` removes this one; `key` is what
     tasks of one cluster know each other by; `container` holds the state, if that is not the task's alone, and
-    `end_others(self)` ends the tasks it shares that with. Large arrays
-    that it sends are made in `outgoing`.
+    `end_others(self)` ends the tasks it shares that with. Large arrays that it sends are made in `outgoing`.
     """
 
     def __init__(self, name: str, session: int, control: Connection,
