@@ -91,7 +91,7 @@ def test_plain_lines_without_a_terminal():
     lines = text.splitlines()
     assert code == 0
     assert lines[0] == "Training MNIST · 2 ps · 2 workers · sync · 100 steps of 100"
-    assert lines[1].startswith("step 0/100  loss 2.0000  accuracy 0.00 %  50.0 steps/s  longest work – ms  ")
+    assert lines[1].startswith("step 0/100  loss 2.0000  accuracy 0.00 %  50.0 steps/s  works – ms a step  ")
     assert "worker 1 joined" in lines and "\x1b" not in text
     assert lines[-1].startswith("finished step 100/100: accuracy 100.00 %, loss 1.0000, time 0:0")
 
@@ -118,6 +118,31 @@ def test_a_verdict_on_what_ran_before_is_none_on_this_run(monkeypatch):
     assert shown_after_steps(now - 20.0) is UNKNOWN
     assert shown_after_steps(now - 10.0) is UNKNOWN
     assert shown_after_steps(now + 10.0).rows
+
+
+def test_a_plain_line_says_who_works_most_in_a_step_by_the_newest_verdict(monkeypatch):
+    """Not by the one that was due when the line before was printed, nor by what initialised the variables."""
+    journal = Journal()
+    journal.enabled = True
+    monkeypatch.setattr(screens, "journal", journal)
+    monkeypatch.setattr(screens, "SUMMARY_SECONDS", 0.0)
+    for name in ("books.JUDGED", "books.SPARING", "accounting.SETTLED"):
+        monkeypatch.setattr(f"workbench.viz.{name}", 0.0)
+    console = Console(file=io.StringIO(), width=200)
+    plain, steps = screens._Plain(console), itertools.count()
+
+    def said(work, count, record):
+        for _ in range(count):
+            number = next(steps)
+            at = time.perf_counter() + number
+            journal.span(Span("segment", "work", "/job:worker/task:1", "t", 0, at - work, at, number, executable="s_0"))
+        plain.show(record)
+        return console.file.getvalue().splitlines()[-1:]
+    assert "works – ms a step" in said(4e-5, 1, Progress(0, 1000, loss=2.0))[0]
+    for _ in range(20):      # of the same twentieth: no line, and yet what a step takes is looked at
+        said(2e-3, 3, Progress(1, 1000, loss=2.0))
+    [line] = said(2e-3, 0, Progress(100, 1000, loss=1.0))
+    assert line.startswith("step 100/1000 ") and "worker:1 works 2.00 ms a step" in line
 
 
 def test_a_file_hears_that_the_first_step_is_being_compiled(monkeypatch):

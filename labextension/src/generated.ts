@@ -1,10 +1,11 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = 'c9e0d5018ffa';
+export const CONTRACT = '1cee7ba93b19';
 
 export type State =
   | 'empty'
+  | 'starting'
   | 'ready'
   | 'building'
   | 'rewriting'
@@ -43,6 +44,7 @@ export interface Status {
   fix: string;
   lost: TaskRecord[];
   page: string;
+  broken: [string, string][];
   seconds: number;
   records_lost: number;
 }

@@ -1,6 +1,6 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
-import { diverged, ended, format, losses, sentence, span, steps } from './kit/text';
+import { ended, format, inside, losses, sentence, span, steps } from './kit/text';
 import { alike, arrange, Kept, mark, put, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
@@ -29,6 +29,7 @@ export interface Standing {
 
 const WORDS: Record<State, string> = {
   empty: 'Waiting',
+  starting: 'Starting',
   ready: 'Ready',
   building: 'Building',
   rewriting: 'Rewriting',
@@ -183,12 +184,11 @@ export class Page {
     }
     const running = status.state === 'running';
     const rate = running ? this._rate(status.step) : '';
-    const part = status.parts ? `${status.part} of ${status.parts}` : '';
-    const long =
-      running && status.counted ? '' : BUSY.includes(status.state) && status.seconds >= 1 ? `for ${span(status.seconds)}` : '';
-    const inside = status.what ? (running ? `in ${status.what}` : status.what) : '';
+    const begins = status.state === 'starting'; // a cluster: there is no step yet
+    const lasts = (begins || BUSY.includes(status.state)) && status.seconds >= 1 && !(running && status.counted);
+    const long = lasts ? `for ${span(status.seconds)}` : '';
     const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
-    const facts = [steps(status), rate, part, inside, long, lost, this._standing.name].filter(Boolean);
+    const facts = [begins ? '' : steps(status), rate, inside(status), long, lost, this._standing.name].filter(Boolean);
     const pieces = this._pieces.of(facts.map((_, i) => String(i)));
     pieces.forEach((piece, i) => say(piece, `${facts[i]}${i < facts.length - 1 ? ' · ' : ''}`));
     arrange(this._facts, pieces);
@@ -222,7 +222,11 @@ export class Page {
     if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
       lines.push([sentence(ended(WORDS[status.state], status)), sentence(status.fix)]);
     }
-    const broken = status?.state === 'failed' ? [] : diverged(this._snapshot?.series?.series ?? []); // else the failure says it
+    const recovers = status?.state === 'recovering' && !!status.cause;
+    if (recovers) {
+      lines.push([sentence(status.cause), sentence(status.fix)]);
+    }
+    const broken = status?.broken ?? []; // a cell that was saved by an older kernel has none
     lines.push(...broken);
     for (const [topic, why] of Object.entries(this._snapshot?.faults ?? {}).filter(([, why]) => why)) {
       lines.push([`The view "${topic}" cannot be shown.`, why]);
@@ -230,7 +234,7 @@ export class Page {
     lines.push(...losses(status?.lost ?? [], lines.flat().join())); // but for those that the step tells of that they ended
     const text = lines.flat().join('\n');
     put(this._trouble, { hidden: !text });
-    const bad = status?.state === 'failed' || !!status?.lost.length || !!silence || broken.length > 0;
+    const bad = status?.state === 'failed' || !!status?.lost.length || !!silence || recovers || broken.length > 0;
     const passing = silence && lines.length === 1; // it lies on what is below, which must not move when it comes and goes
     put(this._trouble, { className: `wb-Trouble${bad ? ' wb-mod-bad' : ''}${passing ? ' wb-mod-passing' : ''}` });
     if (text !== this._troubleText) {

@@ -5,7 +5,7 @@ import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/tran
 import { Widget } from '@lumino/widgets';
 
 import { mark, say } from './kit/keep';
-import { steps } from './kit/text';
+import { inside, steps } from './kit/text';
 import { DOMAIN, ILive } from './live';
 
 class StatusItem extends Widget {
@@ -29,8 +29,8 @@ class StatusItem extends Widget {
     const status = this._live.link?.snapshot.status;
     const silence = this._live.link?.silence ?? 0;
     const state = silence ? 'silent' : status?.lost.length ? 'task lost' : (status?.state ?? 'empty');
-    const text =
-      state === 'empty' || !status ? this._trans.__('Workbench: no program') : `Workbench: ${state} · ${steps(status)}`;
+    const facts = status && (status.state === 'starting' ? inside(status) : steps(status));
+    const text = state === 'empty' || !status ? this._trans.__('Workbench: no program') : `Workbench: ${state} · ${facts}`;
     say(this._button, text);
     mark(this._button, 'data-state', silence || status?.lost.length ? 'failed' : state);
   }

@@ -75,19 +75,24 @@ describe('a story', () => {
     ]);
   });
 
-  it('says of a loss that is no number any more since when, and nothing of one that is one again', () => {
+  it('says what is no number any more, why it recovers, and how many tasks answered while they start', () => {
     const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
     page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
     const first = snapshotOf(SCENARIOS[0]);
-    const said = (values: (number | null)[], state: Status['state'] = 'running') => {
-      const series = { names: ['loss'], series: [{ ...first.series!.series[0], steps: [3, 4, 5, 6], values }] };
-      const status = { ...first.status!, state } as Status;
-      page.show({ ...first, status, series: series as Snapshot['series'] }, { name: '', trouble: '', silence: 0 });
-      return node.querySelector<HTMLElement>('.wb-Trouble')!.textContent!.split('.')[0];
+    const said = (changes: Partial<Status>) => {
+      page.show({ ...first, status: { ...first.status!, ...changes } as Status }, { name: '', trouble: '', silence: 0 });
+      return ['Trouble', 'Facts'].map(part => node.querySelector<HTMLElement>(`.wb-${part}`)!.textContent!);
     };
-    expect(said([1, NaN, null, NaN])).toBe('loss is no finite number since step 4');
-    expect(said([1, NaN, NaN, 2])).toBe('');
-    expect(said([1, NaN, NaN, NaN], 'failed')).not.toContain('finite');
+    expect(said({ broken: [['loss is no finite number since step 4.', 'Stop.']] })[0]).toBe(
+      'loss is no finite number since step 4. Stop.'
+    );
+    expect(said({ broken: [] })[0]).toBe('');
+    const recovering = { what: 'opening the tasks anew', part: 1, parts: 2, cause: 'worker:1 was lost', fix: 'Again' };
+    const [why, how] = said({ state: 'recovering', ...recovering });
+    expect(why).toBe('Worker:1 was lost. Again.');
+    expect(how).toContain('opening the tasks anew (1 of 2)');
+    const starting = { what: 'tasks answered', part: 1, parts: 4, cause: '', fix: '', seconds: 3 };
+    expect(said({ state: 'starting', ...starting })[1]).toBe('1 of 4 tasks answered · for 3 s');
   });
 
   it('draws again what changed, and nothing else', () => {

@@ -18,6 +18,7 @@ from tests.eventually import eventually
 from tests.train.test_mnist import digits
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.chief.opening import AGAIN
 from workbench.core.state import checkpoint
 from workbench.core.trace import journal
 from workbench.train.mnist import train
@@ -82,6 +83,9 @@ def test_training_ends_as_if_nobody_had_died(tmp_path: Path, victim: str, caplog
         assert any(f"{victim} at {before[2]} was lost" in text for text in logged)
         assert any(text.endswith("; training goes on from the newest checkpoint") for text in logged)
         assert not any("close this cluster" in text for text in logged)      # there is nothing to do
+        assert said[0].fix == said[1].fix == AGAIN
+        begun = [one for one in journal.states_since(states)[2] if one.state == "starting"]
+        assert [(one.what, one.part, one.parts) for one in begun] == [("tasks answered", i, 2) for i in range(3)]
         assert said[0].task == victim and f"{victim} at " in said[0].cause and " was lost (" in said[0].cause
     no_new_threads(client_threads)
 
@@ -166,6 +170,7 @@ def test_the_main_job_makes_every_update_whatever_is_killed(pairs: Cluster, mode
     data = SimpleNamespace(train=part, validation=part, test=part, source="random")
     records = list(train(data, pairs, mode=mode, steps=steps, batch_size=10, **options))
     assert pairs.generation > generation and records[-1].step >= steps
+    assert journal.status.state == "finished", "though its session ran once more, to save"
     assert records[-1].loss is not None and np.isfinite(records[-1].loss)
     with wb.device(WORKER if mode == "mirror" else SERVER):
         step = wb.train.get_or_create_global_step()

@@ -202,3 +202,19 @@ def test_what_tasks_lost_is_counted():
     journal.merge("t", [], lost=3)
     journal.merge("t", [], lost=4)
     assert journal.lost_elsewhere == {"t": 7}
+
+
+def test_what_is_no_finite_number_is_said_with_its_first_step_until_it_is_one_again_or_another_session_begins():
+    journal = Journal()
+    journal.set_status(state="running", session="session_1")
+    for step, value in enumerate((1.0, float("nan"), float("inf"), float("nan"))):
+        journal.point("loss", step, value)
+    journal.point("accuracy", 3, 0.5)
+    assert journal.status.broken == (("loss", 1),)
+    journal.point("loss", 4, 2.0)
+    assert journal.status.broken == ()
+    journal.point("loss", 5, float("nan"))
+    journal.set_status(state="running", session="session_1")
+    assert journal.status.broken == (("loss", 5),)
+    journal.set_status(state="building", session="session_2")
+    assert journal.status.broken == ()

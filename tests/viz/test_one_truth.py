@@ -196,6 +196,28 @@ def test_tasks_that_were_lost_alike_are_told_in_one_sentence_everywhere():
             assert (told.count(alike), told.count("was lost (")) == (1, 2), told
 
 
+def test_a_loss_that_is_no_number_in_a_loop_of_one_s_own_is_told_everywhere_until_it_is_one_again():
+    journal = record(Plant(workers=2, servers=1))
+    fact = "loss is no finite number since step 1,004."
+
+    def told() -> list[str]:
+        page = WorkbenchScheduler()
+        reporter = Reporter(SimpleNamespace(id="client"), 1, 1.0, journal)
+        reporter._tell = lambda message: page.log_event("workbench", message)
+        reporter.summary()
+        with open(os.devnull, "w") as nowhere, contextlib.closing(LiveView(journal)) as view:
+            console = Console(width=240, record=True, file=nowhere)
+            console.print(picture("a run", Progress(3, 10), 1.0, books_of(journal).summary, journal.current()))
+            panel = " ".join(words for one in hub_of(journal).status()["broken"] for words in one)
+            return [console.export_text(), view._words(), render_report(journal, "Lost", {}).partition("<main>")[0],
+                    page.headline(), panel]
+    for step, value in ((1003, 0.5), (1004, float("nan")), (1005, float("inf"))):
+        journal.point("loss", step, value)
+    assert [(one.count(fact), one.count("lower the learning rate")) for one in told()] == [(1, 1)] * 5
+    journal.point("loss", 1006, 0.25)
+    assert [one.count("no finite number") for one in told()] == [0] * 5
+
+
 def test_the_report_says_the_same(seen):
     verdict = read(seen.journal).summary.verdict
     assert (verdict.kind, verdict.subject) == (seen.scenario.kind, seen.scenario.subject)

@@ -13,7 +13,7 @@ from workbench.viz.batch import Batch
 from workbench.viz.ledger import Root
 from workbench.viz.palette import short_task
 from workbench.viz.units import ms
-from workbench.viz.verdict import NOTICEABLE, judge
+from workbench.viz.verdict import ENOUGH, NOTICEABLE, judge
 from workbench.viz.window import Window
 
 
@@ -81,6 +81,17 @@ def test_a_long_initialisation_is_no_replica_and_hides_none():
     accounting.settle(everything=True)
     assert {step.executable for step in accounting.steps} == {"session_0_0", "session_0_1"}
     assert judge(accounting).verdict.subject == task("worker", 1)
+
+
+@pytest.mark.parametrize("steps", [ENOUGH - 1, ENOUGH])
+def test_the_steps_that_begin_a_program_are_no_verdict_on_it(steps):
+    """Between an initialisation and the next long seconds may pass in which nothing is wrong."""
+    accounting = Accounting()
+    accounting.feed(run(Plant(between=0.4, steps=steps)))
+    accounting.settle(everything=True)
+    summary = judge(accounting)
+    assert (summary.verdict.kind, summary.verdict.alarm) == (("unknown", False) if steps < ENOUGH else ("input", True))
+    assert summary.rows
 
 
 @pytest.mark.parametrize("recorded", [1, 5])

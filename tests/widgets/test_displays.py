@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import workbench as wb
 from tests.eventually import eventually
 from workbench import errors
+from workbench.core.run.gate import gate
 from workbench.train.progress import Progress
 from workbench.train.sessions.background import Training
 from workbench.widgets import displays, tracebacks
@@ -85,6 +86,19 @@ def test_the_widget_follows_to_the_end(training):
     go.set()
     assert ended.wait(60)
     assert view.bar.value == 1.0 and view.bar.bar_style == "success" and "<b>Finished</b>" in view.facts.value
+
+
+def test_the_widget_of_a_paused_training_says_so_whether_or_not_it_has_begun(training):
+    run, _ = training
+    seen(run, 3)
+    gate.pause()
+    try:
+        view = TrainingView(run)
+        assert "<b>Paused</b>" in view.facts.value and view.pause.description == "Resume"
+    finally:
+        gate.resume()
+    view.show()
+    assert "<b>Running</b>" in view.facts.value and view.pause.description == "Pause"
 
 
 def test_the_widget_says_new_numbers_at_the_pace_of_pages(training, monkeypatch):

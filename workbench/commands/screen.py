@@ -16,7 +16,7 @@ from rich.text import Text
 from workbench.core.trace import StatusRecord, journal
 from workbench.train.progress import Progress
 from workbench.viz.books import books_of
-from workbench.viz.losses import losses
+from workbench.viz.losses import broken, losses
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.verdict import UNKNOWN, Summary
 
@@ -91,14 +91,13 @@ class _Plain:
         if record.message:
             self.line(record.message)
         part = record.step * LINES // max(1, record.steps)
+        self._account.read()      # as often as it is told: what is known then is half a second old at most
         if part == self._shown or record.loss is None:
             return
         self._shown = part
-        self._account.read()
-        slowest = max((row.work for row in self._account.summary.rows), default=None)
         self.line(f"step {record.step}/{record.steps}  loss {number(record.loss, '.4f')}  "
                   f"accuracy {percent(record.accuracy)}  {number(record.steps_per_second, '.1f')} steps/s  "
-                  f"longest work {number(slowest, '.2f')} ms  elapsed {duration(time.monotonic() - self._begin)}")
+                  f"{busiest(self._account.summary)}  elapsed {duration(time.monotonic() - self._begin)}")
 
     def line(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
@@ -166,7 +165,8 @@ def _state(status: StatusRecord) -> list[Any]:
     part = f"{status.part:,} of {status.parts:,}" if status.parts else ""
     words = " ".join(filter(None, (status.state, part, status.what, status.cause))) + (f". {status.fix}" if status.fix else "")
     said = [words] if status.state not in ("running", "ready", "empty") or (status.state == "running" and status.what) else []
-    others = [f"{cause}. {fix}".rstrip() for cause, fix in losses(status.lost, status.cause)]
+    others = [f"{fact} {fix}" for fact, fix in broken(status)]
+    others += [f"{cause}. {fix}".rstrip() for cause, fix in losses(status.lost, status.cause)]
     return [Text(line, style="yellow") for line in (*said, *others)]
 
 
@@ -190,6 +190,12 @@ def _tasks(summary: Summary, status: StatusRecord) -> list[Any]:
     more = len(summary.rows) - len(shown)
     return [verdict, Text("work per task in a median step", style="dim"), table,
             *([Text(f"{more:,} more tasks cost less", style="dim")] if more else [])]
+
+
+def busiest(summary: Summary) -> str:
+    """The task that works most in its median step; a dash until steps of a training are known."""
+    most = max(summary.rows, key=lambda row: row.work, default=None) if summary.verdict.kind != "unknown" else None
+    return f"{short_task(most.task)} works {most.work:.2f} ms a step" if most is not None else f"works {NONE} ms a step"
 
 
 def number(value: float | None, form: str) -> str:

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import itertools
+import math
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["Clock", "Ring", "Rows", "Stages"]
+__all__ = ["Clock", "Ring", "Rows", "Stages", "broken_with", "node_bytes"]
 
 _CLOCKS = 1000           # offsets kept per task
 _RECORD = 160            # bytes of a graph's record besides its nodes
@@ -181,3 +183,17 @@ class Clock:
             if moment >= since:
                 return offset
         return self.entries[0][1] if self.entries else 0.0
+
+
+def node_bytes(node: Any) -> int:
+    """About what a node's record takes of memory, without the texts that other records share."""
+    size = sys.getsizeof
+    own = size(node) + size(node.name) + size(node.inputs) + size(node.control)
+    return own + sum([size(text) for text in node.inputs if text.endswith(":0")])
+
+
+def broken_with(before: tuple[tuple[str, int], ...], series: str, step: int, value: float) -> tuple[tuple[str, int], ...]:
+    """The series that end in no finite number, and since which step, once `series` has got `value`; `before` it, those."""
+    if math.isfinite(value):
+        return tuple(one for one in before if one[0] != series) if before else before
+    return before if any(name == series for name, _ in before) else (*before, (series, step))

@@ -1,7 +1,6 @@
 """What happened: spans, points, graphs and clocks in one bounded journal that every view reads."""
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,14 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from workbench.core.rings import Clock, Ring, Rows, Stages
+from workbench.core.rings import Clock, Ring, Rows, Stages, broken_with, node_bytes
 from workbench.settings import settings
 
 __all__ = ["STATES", "GraphRecord", "Journal", "KnobRecord", "NodeRecord", "Point", "Row", "Span", "StateRecord",
-           "StatusRecord", "TaskRecord", "journal", "node_bytes", "run_of", "spans_of"]
+           "StatusRecord", "TaskRecord", "journal", "run_of", "spans_of"]
 
 KINDS = ("step", "segment", "op", "loop", "send", "recv", "wait", "queue", "rewrite", "compile", "checkpoint")
-STATES = ("empty", "ready", "building", "rewriting", "compiling", "running", "paused", "waiting", "recovering",
+STATES = ("empty", "starting", "ready", "building", "rewriting", "compiling", "running", "paused", "waiting", "recovering",
           "finished", "stopped", "failed")
 _STRINGS = 200           # bytes that a span takes besides its texts
 _IDLE = 1.0              # seconds after a session's newest step from which it is said to be ready, not running
@@ -83,13 +82,6 @@ class NodeRecord(NamedTuple):
     stateful: bool = False
     source: str = ""                 # "file:line" of the user's call
     message: str = ""                # of a send and its receive, the same: "tensor|source device|target device"
-
-
-def node_bytes(node: NodeRecord) -> int:
-    """About what a node's record takes of memory, without the texts that other records share."""
-    size = sys.getsizeof
-    own = size(node) + size(node.name) + size(node.inputs) + size(node.control)
-    return own + sum([size(text) for text in node.inputs if text.endswith(":0")])
 
 
 @dataclass(frozen=True)
@@ -173,6 +165,7 @@ class StatusRecord:
     fix: str = ""
     lost: tuple[TaskRecord, ...] = ()    # tasks that are gone
     page: str = ""                   # address of the cluster's own page for people, "" = it has none
+    broken: tuple[tuple[str, int], ...] = ()    # series of the session that end in no finite number, and since which step
 
 
 _SAID = ("what", "part", "parts", "task", "cause", "fix")      # of a state; gone with it unless said again
@@ -264,6 +257,9 @@ class Journal:
         """Record one value of a series; used for loss, accuracy and summaries."""
         with self._lock:
             self._points.extend((Point(series, step, time.perf_counter(), float(value), unit),))
+            broken = broken_with(self.status.broken, series, step, value)
+            if broken != self.status.broken:
+                self.status = replace(self.status, broken=broken)
 
     def graph(self, record: GraphRecord) -> None:
         """Record a graph at one stage."""
@@ -276,7 +272,7 @@ class Journal:
         with self._lock:
             before, now = self.status, time.perf_counter()
             if changes.get("session", before.session) != before.session:
-                changes = {"step": 0, "of": 0, "counted": False, **changes}
+                changes = {"step": 0, "of": 0, "counted": False, "broken": (), **changes}
             elif before.counted and not changes.get("counted"):
                 changes.pop("step", None)
             changed = any(changes.get(name, getattr(before, name)) != getattr(before, name) for name in ("state", "session"))

@@ -98,17 +98,20 @@ def _is_here(cluster: Any) -> bool:
 def _surviving(cluster: Any, graph: Graph, replicas: Replicas, data: Any, steps: int, batch_size: int,
                checkpoint_dir: str | None) -> Iterator[Progress]:
     """As `fit`, in a session that brings training back after a loss."""
-    run, ended = _Run(None, replicas, data, steps, batch_size, stop_at_nan=True), None
+    run, ended, news = _Run(None, replicas, data, steps, batch_size, stop_at_nan=True), None, ""
     with tempfile.TemporaryDirectory(prefix="workbench-train-") as folder, contextlib.ExitStack() as stack:
         with graph.as_default():
             run.session = stack.enter_context(MonitoredTrainingSession(
                 cluster, checkpoint_dir=folder, save_checkpoint_secs="auto", hooks=[_Begins(run)]))
         try:
             yield from run.progress(checkpoint_dir)
+            news = trace.journal.status.state
         except errors.OutOfRangeError as error:      # the session's block would end without it
             ended = error
     if ended is not None:
         raise ended
+    if news and trace.journal.status.session == run._plain.name:      # as it ended: its session ran once more, to save
+        trace.journal.set_status(state=news)
 
 
 class _Begins(SessionRunHook):
@@ -157,18 +160,15 @@ class _Run:
 
     def __init__(self, session: Any, replicas: Replicas, data: Any, steps: int, batch: int, stop_at_nan: bool) -> None:
         self.session = self._plain = session
-        self.replicas, self.data = replicas, data
-        self.steps, self.batch, self._stop_at_nan = steps, batch, stop_at_nan
-        self.done = 0
+        self.replicas, self.data, self.steps, self.batch, self._stop_at_nan = replicas, data, steps, batch, stop_at_nan
         self.loss: float | None = None
         self._data_lock, self._count_lock = threading.Lock(), threading.Lock()
         self._claimed = self._adapted = self._before = 0      # steps begun; step of the newest look at stragglers; global step
-        self._inside, self._lives = 0, 0      # steps that have begun and not ended; how often it began
+        self.done = self._inside = self._lives = 0      # steps done; those begun and not ended; how often it began
         self._left: set[int] = set()          # workers that are through
         self._coordinator: Any = None
         self._recent: collections.deque[float] = collections.deque(maxlen=200)
-        self._tenth, self._evaluated = -1, 0.0       # the tenth of the run, and when it was evaluated last
-        self._told = 0.0           # when views heard of a step last
+        self._tenth, self._evaluated, self._told = -1, 0.0, 0.0    # tenth of the run; when evaluated; when views heard
         self._stop = threading.Event()
         self._ended: queue.Queue[BaseException | None] = queue.Queue()
         self._at = ("", "")        # task and operation where a loss was no number

@@ -43,6 +43,7 @@ SPECIAL = {  # fields whose type Python does not say
     (schema.Update, "topics"): "Partial<Topics>",
     (schema.Answer, "status"): "Partial<Status>",
     (schema.Request, "command"): "Command",
+    (StatusRecord, "broken"): "[string, string][]",  # fact and what to do, in words
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from workbench.core.trace import Journal, StatusRecord
 from workbench.viz.books import books_of
+from workbench.viz.losses import broken
 from workbench.viz.reader import Shared, per_journal
 from workbench.viz.schema import Answer, Update
 from workbench.viz.views import VIEWS, View, parameters
@@ -164,6 +165,7 @@ class Hub:
         status["tasks"] = list(record.tasks)
         status["lost"] = [{**asdict(lost), **({} if i < DESCRIBED else {"cause": "", "fix": ""})}
                           for i, lost in enumerate(record.lost)]
+        status["broken"] = [list(words) for words in broken(record)]
         status["records_lost"] = self._lost()
         status["seconds"] = round(time.perf_counter() - record.since, 1)
         return status

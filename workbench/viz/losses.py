@@ -1,16 +1,25 @@
-"""Who was lost, in words: tasks that ended alike are told in one sentence, however many they are."""
+"""What is lost, in words: tasks, told in one sentence where they ended alike, and what is no finite number any more."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
 
-from workbench.core.trace import TaskRecord
+from workbench.core.trace import StatusRecord, TaskRecord
 from workbench.viz.palette import short_task
 
-__all__ = ["losses"]
+__all__ = ["broken", "losses"]
 
 NAMED = 4  # tasks of which each is named
+_FIX = ("What is learned from there on is lost: stop, lower the learning rate or look for log(0) and divisions by 0, and go on "
+        "from a checkpoint.")
+
+
+def broken(status: StatusRecord) -> list[tuple[str, str]]:
+    """(fact, what to do) of each series that is no finite number any more, a sentence each; of a run that failed the failure
+    says it."""
+    told = status.broken if status.state != "failed" else ()
+    return [(f"{name} is no finite number since step {step:,}.", _FIX) for name, step in told]
 
 
 def losses(lost: Iterable[TaskRecord], said: str = "") -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from workbench.core.trace import Journal, journal
 from workbench.viz import report_graph, report_sections
 from workbench.viz.html import Markup, join, tag
 from workbench.viz.kit import kit
-from workbench.viz.losses import losses
+from workbench.viz.losses import broken, losses
 from workbench.viz.palette import short_task
 from workbench.viz.report_data import Run, read
 from workbench.viz.report_records import records
@@ -108,7 +108,7 @@ def _trouble(run: Run) -> list[Markup]:
     """What went wrong: cause first, then what to do."""
     status = run.status
     lines = [(status.cause, status.fix)] if status.state == "failed" else []
-    lines += losses(status.lost, status.cause)
+    lines += [*broken(status), *losses(status.lost, status.cause)]
     return [tag("p", tag("b", f"{cause.removesuffix('.')}."), f" {fix[:1].upper()}{fix[1:]}", class_="trouble", role="alert")
             for cause, fix in lines]
 

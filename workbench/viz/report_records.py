@@ -14,6 +14,7 @@ import numpy as np
 from workbench.core.trace import Journal, Span, StatusRecord
 from workbench.viz.books import Books
 from workbench.viz.kept_graph import Kept
+from workbench.viz.losses import broken
 from workbench.viz.reader import Shared
 from workbench.viz.schema import SeriesView, StepView, Update, plain
 from workbench.viz.verdict import Summary
@@ -58,7 +59,8 @@ def _full_steps(spans: Sequence[Span]) -> list[int]:
 def records(status: StatusRecord, steps: StepView, series: SeriesView, summary: Summary, operations: OperationsView,
             timelines: Sequence[TimelineView], graph: Kept | None) -> str:
     """One update with everything in it, the timelines and the graph's pictures, as JSON without a "<"."""
-    state = {"records_lost": 0, "seconds": 0.0, **asdict(status), "lost": [asdict(one) for one in status.lost]}
+    state = {"records_lost": 0, "seconds": 0.0, **asdict(status), "lost": [asdict(one) for one in status.lost],
+             "broken": broken(status)}
     topics = {"steps": steps, "series": replace(series, names=[one.name for one in series.series]), "work": work_view(summary),
               "operations": operations}
     update = Update(0, state, topics, {})

@@ -28,6 +28,8 @@ from workbench.viz.window import Window, middles_of_others, typical, typicals
 __all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "judge", "judging", "regular"]
 
 NOTHING_YET = "No step has finished yet."
+TOO_FEW = "Too few steps have ended to say what holds them up."
+ENOUGH = 3  # steps that a program takes alike before it is judged: until then they are the ones that begin it
 BETWEEN = "between steps"  # the input that no span names
 NOTICEABLE = 0.05  # part of a step from which something is worth a word
 MANY = 0.25  # part of a step that workers wait for servers as busy as each other, from which there are too few of them
@@ -132,7 +134,9 @@ def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
         if one.kind in ("worker", "server", "still"):
             costs[one.subject] = max(costs[one.subject], min(1.0, one.seconds / whole))
     rows = yield from _rows(window, np.array([step.gap for step in everything]), costs, len(groups) > 1)
-    return Summary(_verdict(found, whole, rows), rows, 1e3 * whole, run, max(step.end for step in everything))
+    few = max(map(len, groups)) < ENOUGH
+    verdict = Verdict("unknown", "", 0.0, TOO_FEW, "") if few else _verdict(found, whole, rows)
+    return Summary(verdict, rows, 1e3 * whole, run, max(step.end for step in everything))
 
 
 def complete(summary: Summary, status: StatusRecord) -> Summary:

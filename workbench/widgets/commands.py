@@ -11,7 +11,7 @@ from workbench.core.trace import Journal
 
 __all__ = ["IDLE", "carry_out"]
 
-IDLE = ("empty", "ready", "finished", "stopped", "failed")
+IDLE = ("empty", "starting", "ready", "finished", "stopped", "failed")
 
 
 def carry_out(command: str, run: str, journal: Journal, gate: Gate, argument: Any = None) -> None:

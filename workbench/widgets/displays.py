@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from workbench.core.trace import journal
+from workbench.viz.losses import broken
 
 __all__ = ["explanation_html", "graph_html", "install", "session_html"]
 
@@ -45,6 +46,7 @@ def session_html(session: Any) -> str:
     state = " ".join(filter(None, (status.state, status.what, status.cause))) if mine else "another session is at work"
     rows = [("session", session.name), ("state", state), ("step", f"{status.step:,}" if mine else ""),
             ("graph", f"{len(session.graph.operations):,} operations")]
+    rows += [("trouble", " ".join(words)) for words in broken(status) if mine]
     return _table([row for row in rows if row[1]])
 
 

@@ -147,6 +147,7 @@ class LiveView(anywidget.AnyWidget):
         of = f" of {status['of']:,}" if status["of"] else ""
         done = f"{status['step']:,}{of} steps" if status["counted"] else f"step {status['step']:,}"
         facts = [done, *(status[name] for name in ("what", "cause", "fix") if status[name])]
+        facts += [f"{fact} {fix}" for fact, fix in status["broken"]]
         facts += [f"{cause}. {fix}" for cause, fix in losses(self._hub.journal.current().lost, status["cause"])]
         verdict = " ".join(filter(None, (work.verdict.text, work.verdict.action))) if work is not None else ""
         state = html.escape(status["state"].capitalize())

@@ -86,7 +86,8 @@ def facts(training: Any, elapsed: float, notice: str = "") -> str:
     """HTML: state, step, rate, time left, loss with its curve, accuracy, each in one piece where the cell is narrow; below
     them, why it failed."""
     now = training.progress
-    words = [f"<b>{training.state.capitalize()}</b>", f"{now.step:,} of {now.steps:,} steps" if now.steps else "no step yet"]
+    state = "paused" if training.running and gate.closed else training.state
+    words = [f"<b>{state.capitalize()}</b>", f"{now.step:,} of {now.steps:,} steps" if now.steps else "no step yet"]
     rate = now.steps_per_second
     if training.running and rate:
         words += [f"{rate:.3g} steps/s", f"{span((now.steps - now.step) / rate)} left"]

@@ -1,5 +1,4 @@
 /** Numbers, units and names as people read them: the only place where text is made of values. */
-import type { Series } from '../contract';
 
 /** `whole`: with the zeros at the end, as numbers below each other need them. */
 export function format(value: number, digits = 3, whole = false): string {
@@ -69,6 +68,16 @@ export function steps({ step, of, counted }: { step: number; of: number; counted
     return of ? `${step.toLocaleString('en')} of ${count(of, 'step')}` : count(step, 'step');
   }
   return `step ${step.toLocaleString('en')}`;
+}
+
+/** What it is in, and how far: "in train/while", "1 of 4 tasks answered", "restoring model-100 (2 of 2)". */
+export function inside({ state, what, part, parts }: { state: string; what: string; part: number; parts: number }): string {
+  const of = parts ? `${part.toLocaleString('en')} of ${parts.toLocaleString('en')}` : '';
+  if (state === 'starting') {
+    return `${of} ${what}`;
+  }
+  const words = what && state === 'running' ? `in ${what}` : what;
+  return [words, of && (words ? `(${of})` : of)].filter(Boolean).join(' ');
 }
 
 /**
@@ -142,18 +151,4 @@ export function clipped(text: string, width: number, measure: (text: string) => 
     measure(`${text.slice(0, middle)}…`) <= width ? (low = middle) : (high = middle - 1);
   }
   return low ? `${text.slice(0, low)}…` : '';
-}
-
-/** What is no finite number any more, since when, and what to do: [fact, fix] of each series that ends so. */
-export function diverged(series: Pick<Series, 'name' | 'steps' | 'values'>[]): [string, string][] {
-  return series.flatMap(({ name, steps, values }): [string, string][] => {
-    let first = values.length;
-    while (first > 0 && !Number.isFinite(values[first - 1])) {
-      first--;
-    }
-    const since = `${name} is no finite number since step ${Number(steps[first]).toLocaleString('en')}.`;
-    const fix =
-      'What is learned from there on is lost: stop, lower the learning rate or look for log(0) and divisions by 0, and go on from a checkpoint.';
-    return first < values.length ? [[since, fix]] : [];
-  });
 }

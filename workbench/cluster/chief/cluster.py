@@ -15,6 +15,7 @@ from typing import Any
 from workbench import errors
 from workbench.cluster.chief.backend import ClusterBackend
 from workbench.cluster.chief.member import Member
+from workbench.cluster.chief.opening import AGAIN, Answered, starting, unheard
 from workbench.cluster.chief.places import DaskWorkers, Place
 from workbench.cluster.chief.relays import reached
 from workbench.cluster.chief.steps import Tries, deferred_interrupt
@@ -63,12 +64,12 @@ class Cluster(Staying):
         if not tasks:
             raise errors.InvalidArgumentError("Cluster: ps=0 and worker=0 make no task; ask for at least one")
         self._prepare(tasks, "", engine, heartbeat, step_deadline, connect_timeout, unix, device_types or {}, journal)
-        for task in workers or {}:
-            if task not in tasks:
-                raise errors.InvalidArgumentError(f"Cluster: workers names {task!r} but the tasks are {', '.join(tasks)}; name "
-                                                  "one of them")
-        self._place: Place = DaskWorkers(client, len(tasks), workers or {}, dashboard_address, connect_timeout)
-        self._begin(tasks)
+        for task in (workers or {}).keys() - tasks:
+            raise errors.InvalidArgumentError(f"Cluster: workers names {task!r} but the tasks are {', '.join(tasks)}; name one "
+                                              "of them")
+        with starting(journal, len(tasks)) as told:
+            self._place: Place = DaskWorkers(client, len(tasks), workers or {}, dashboard_address, connect_timeout)
+            self._begin(tasks, told)
 
     def _prepare(self, tasks: tuple[str, ...], home: str, engine: str, heartbeat: float, step_deadline: float | None,
                  connect_timeout: float, unix: bool, device_types: Mapping[str, str], journal: Journal) -> None:
@@ -76,10 +77,9 @@ class Cluster(Staying):
         self.session, self._key = secrets.randbits(63), secrets.token_bytes(KEY_BYTES)      # a name, and a secret
         self.heartbeat, self.step_deadline = heartbeat, step_deadline
         self._engine_name, self._timeout, self.device_types = engine, connect_timeout, dict(device_types)
-        self._host = host_identity() if unix else ""
         self._journal, self._pool, self._group = journal, BufferPool(), ReceiverGroup("chief")
         self._members: dict[str, Member] = {}
-        self.generation = 0                                     # how often all tasks were opened anew
+        self._host, self.generation = host_identity() if unix else "", 0      # how often all tasks were opened anew
         self._programs: dict[str, tuple[dict[str, bytes], dict[str, Iterable[str]]]] = {}      # what recover() registers again
         self._tracker = Tracker(self.session, self._members, heartbeat, journal)
         self._closing, self._opening, self._stopping = threading.RLock(), threading.RLock(), threading.Event()
@@ -88,11 +88,11 @@ class Cluster(Staying):
         self._patience = 0.0                                    # seconds that tasks which are not there yet are waited for
 
     # opening
-    def _begin(self, tasks: tuple[str, ...]) -> None:
-        """Open these tasks now; others when a program is registered on them."""
+    def _begin(self, tasks: tuple[str, ...], told: Answered = unheard) -> None:
+        """Open these tasks now, `told` hears how many have answered; others when a program is registered on them."""
         self._at_once = tasks
         try:
-            self._open_tasks(tasks, self._patience)
+            self._open_tasks(tasks, self._patience, told)
             self._watcher = threading.Thread(target=self._watch, daemon=True, name="workbench-chief")
             self._watcher.start()
         except BaseException:
@@ -106,7 +106,7 @@ class Cluster(Staying):
             with self._opening:
                 self._open_tasks([task for task in tasks if task in self.tasks and task not in self._members], self._patience)
 
-    def _open_tasks(self, tasks: Sequence[str], patience: float) -> None:
+    def _open_tasks(self, tasks: Sequence[str], patience: float, told: Answered = unheard) -> None:
         if not tasks:
             return
         hellos = {task: Hello(self.session, "chief", task, True, self._host, self._key.hex()) for task in tasks}
@@ -114,11 +114,11 @@ class Cluster(Staying):
         addresses = {task: address for task, (address, _) in found.items()}
         for task, (address, connection) in found.items():
             self._members[task] = Member(task, address, connection, EPOCH, self._journal, self._tracker, self._group)
-        everybody = {**self._place.addresses, **addresses}
-        asked = {task: self._members[task].begin(m.OpenTask(task, self._engine_name, everybody, bool(self._host),
-                                                            self._timeout, self.heartbeat)) for task in tasks}
-        for task, number in asked.items():
+        how = self._engine_name, {**self._place.addresses, **addresses}, bool(self._host), self._timeout, self.heartbeat
+        asked = {task: self._members[task].begin(m.OpenTask(task, *how)) for task in tasks}
+        for answered, (task, number) in enumerate(asked.items(), 1):
             self._members[task].pid = self._members[task].answer_to(number, self._timeout).pid     # type: ignore[attr-defined]
+            told(answered)
         for _ in range(4):                                      # a first idea of every clock
             self._probe_all()
         self._place.opened(self.session, addresses, self._timeout, self._journal)
@@ -139,7 +139,7 @@ class Cluster(Staying):
             self._tracker.check_open()
             task, lost = next(iter(self.lost.items()), ("", None))
             self._journal.set_status(state="recovering", what="opening the tasks anew", part=1, parts=2, task=task,
-                                     cause=lost.message if lost is not None else "")
+                                     cause=lost.message.partition("; ")[0] if lost is not None else "", fix=AGAIN)
             while True:
                 try:
                     self._open_anew(max(0.1, until - time.monotonic()), empty and self.keeps_state)
@@ -228,8 +228,8 @@ class Cluster(Staying):
                 answer = self._members[task].answer_to(number, max(0.0, until - time.monotonic()))
                 found[task] = answer.facts                      # type: ignore[attr-defined]
             except errors.Error as error:
-                late = isinstance(error, errors.DeadlineExceededError)
-                found[task] = {"task": task, "no answer" if late else "lost": error.message}
+                kind = "no answer" if isinstance(error, errors.DeadlineExceededError) else "lost"
+                found[task] = {"task": task, kind: error.message}
         return found
 
     def when_lost(self, callback: Callable[[str], None]) -> Callable[[], None]:

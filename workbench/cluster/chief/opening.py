@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from workbench import errors
@@ -12,12 +13,40 @@ from workbench.cluster.dask import launch
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.upgrade import Hello, connect, connect_all
+from workbench.core.trace import Journal
 
-__all__ = ["connect_tasks"]
+__all__ = ["AGAIN", "Answered", "connect_tasks", "starting", "unheard"]
 
 logger = logging.getLogger("workbench")
 
 _AGAIN_SECONDS = 0.1      # between two looks for workers that are being started again
+
+
+Answered = Callable[[int], None]      # hears how many tasks have answered
+AGAIN = "All tasks are opened anew, and what was learned since the newest checkpoint is learned again"
+
+
+def unheard(answered: int) -> None:
+    """Nobody asks how many tasks have answered."""
+
+
+@contextlib.contextmanager
+def starting(journal: Journal, count: int) -> Iterator[Answered]:
+    """Have every view say that `count` tasks are being started, and of how many it is told that they answered; afterwards what
+    was said before. What runs meanwhile, on another cluster, goes on saying what it does."""
+    before = journal.current()
+    alone = before.state in ("empty", "ready", "finished", "stopped", "failed")
+
+    def told(answered: int) -> None:
+        if alone:
+            journal.set_status(state="starting", what="tasks answered", part=answered, parts=count)
+    told(0)
+    try:
+        yield told
+    finally:
+        if journal.status.state == "starting":
+            journal.set_status(state=before.state, since=before.since, what=before.what, part=before.part, parts=before.parts,
+                               task=before.task, cause=before.cause, fix=before.fix)
 
 
 async def connect_tasks(client: Any, named: Mapping[str, Any], hellos: Mapping[str, Hello], pool: BufferPool, timeout: float,

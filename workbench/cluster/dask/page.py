@@ -65,6 +65,7 @@ class WorkbenchScheduler(SchedulerPlugin):
         self.members: dict[str, list[str]] = {}      # session -> Dask workers that hold its tasks
         self.owners: dict[str, str] = {}             # session -> Dask's name of the client that drives it
         self.lost: dict[str, dict[str, str]] = {}    # session -> task that is lost -> why, and what to do
+        self.broken: dict[str, list[str]] = {}       # session -> of each series that is no finite number, what to do
         self.count, self.verdict = 0, ""
         self._plugins: Mapping[str, Any] = {}        # the scheduler's others
 
@@ -89,6 +90,7 @@ class WorkbenchScheduler(SchedulerPlugin):
                 self._release(str(msg["session"]))
         if "lost" in msg:
             self.lost[str(msg["session"])] = dict(msg["lost"])
+            self.broken[str(msg["session"])] = list(msg.get("broken", ()))
             self.count += 1
         self.verdict = str(msg.get("verdict", self.verdict))
         for one in msg.get("rows", ()):
@@ -108,6 +110,7 @@ class WorkbenchScheduler(SchedulerPlugin):
         self.members.pop(session, None)
         self.owners.pop(session, None)
         self.lost.pop(session, None)
+        self.broken.pop(session, None)
 
     def valid_workers_downscaling(self, scheduler: Any, workers: list[Any]) -> list[Any]:
         taken = {address for addresses in self.members.values() for address in addresses}
@@ -118,9 +121,10 @@ class WorkbenchScheduler(SchedulerPlugin):
         return summarise(self.rows, self.lost)
 
     def headline(self) -> str:
-        """Who is lost, why and what to do; else the verdict."""
+        """Who is lost and what is no number, why and what to do; else the verdict."""
         gone = [TaskRecord(0.0, task, "lost", cause=why) for lost in self.lost.values() for task, why in lost.items()]
-        return " ".join(f"{cause}." for cause, _ in losses(gone)) or self.verdict or _TITLE
+        words = [*(one for each in self.broken.values() for one in each), *(f"{cause}." for cause, _ in losses(gone))]
+        return " ".join(words) or self.verdict or _TITLE
 
 
 def summarise(rows: Iterable[dict[str, Any]], lost: Mapping[str, Mapping[str, str]] = MappingProxyType({})

@@ -12,6 +12,7 @@ from typing import Any
 from workbench.cluster.dask import page as dashboard
 from workbench.core.trace import Journal
 from workbench.viz.books import books_of
+from workbench.viz.losses import broken
 from workbench.viz.reader import Reader
 
 __all__ = ["Reporter"]
@@ -29,7 +30,7 @@ class Reporter:
         self._client, self._session, self._timeout = client, f"{session:016x}", timeout
         self._books, self._told = books_of(journal), 0
         self._journal = journal
-        self._lost: dict[str, str] = {}      # as told
+        self._wrong: dict[str, Any] = {"lost": {}, "broken": []}      # as told
         self._spans = Reader(journal.spans_since, _LOOKED_AT)
         self._addresses: Mapping[str, str] = {}
 
@@ -46,11 +47,13 @@ class Reporter:
                 told.result(self._timeout)
 
     def summary(self) -> None:
-        """What each task's steps consist of, the verdict, and who is lost: what every other view says."""
-        lost = {one.task: f"{one.cause}. {one.fix}" for one in self._journal.status.lost}
-        if lost != self._lost:
-            self._lost = lost
-            self._tell({"session": self._session, "lost": lost})
+        """What each task's steps consist of, the verdict, who is lost and what is no number: what every other view says."""
+        status = self._journal.status
+        lost = {one.task: f"{one.cause}. {one.fix}" for one in status.lost}
+        wrong = {"lost": lost, "broken": [f"{fact} {fix}" for fact, fix in broken(status)]}
+        if wrong != self._wrong:
+            self._wrong = wrong
+            self._tell({"session": self._session, **wrong})
         self._books.advance()
         version, found = self._books.version, self._books.summary
         if version != self._told:

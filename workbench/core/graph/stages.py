@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.program import Program
 from workbench.core.graph.subgraph import Subgraph
-from workbench.core.trace import GraphRecord, NodeRecord, node_bytes
+from workbench.core.rings import node_bytes
+from workbench.core.trace import GraphRecord, NodeRecord
 
 __all__ = ["GIVEN", "Stages"]
 

@@ -129,7 +129,7 @@ class Preparation:
         budgets = self._rewrite_shares(parts, stages)
         count = len(lowered.graph.operations)
         def told(part: int = 0, of: int = 0) -> None:
-            say("compiling", what=f"{count:,} operations", part=part, parts=of)
+            say("compiling", what=f"{count:,} operation{'s' if count != 1 else ''}", part=part, parts=of)
         told()
         runner = self.backend.prepare(parts, name, len(program.fetches), self.kernels, told) if parts else _Nothing()
         home = devices[0]
