@@ -4,6 +4,13 @@ from __future__ import annotations
 import os
 
 
+def borrowed() -> int:
+    """Memory of other processes that this one has mapped: of its own it has the file open besides."""
+    found = descriptors()
+    mapped = sum("-" in one.split()[0] for one in found)
+    return mapped - (len(found) - mapped - mapped)      # a map has a descriptor of its own
+
+
 def descriptors() -> list[str]:
     """The memory that this process has open or mapped, as the system lists it."""
     found = []

@@ -10,7 +10,7 @@ from distributed import Client
 
 import workbench as wb
 from tests.cluster.conftest import kill
-from tests.cluster.lent import descriptors
+from tests.cluster.lent import borrowed, descriptors
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -51,7 +51,7 @@ def test_a_worker_that_is_killed_in_a_step_leaves_none(doomed):
     with Cluster(doomed, 1, 1) as cluster, wb.Session(cluster) as session:
         session.run(wb.global_variables_initializer())
         server = cluster.addresses["/job:ps/task:0"]
-        by_the_chief = lent(doomed, [server])      # in which the initial value came, with the program
+        by_the_chief = doomed.run(borrowed, workers=[server])      # in which the initial value came, with the program
         under_way, ended = threading.Event(), []
 
         def train() -> None:
@@ -64,11 +64,12 @@ def test_a_worker_that_is_killed_in_a_step_leaves_none(doomed):
         thread = threading.Thread(target=train)
         thread.start()
         assert under_way.wait(60)
-        assert lent(doomed, [server]) != by_the_chief
+        assert doomed.run(borrowed, workers=[server]) != by_the_chief
         kill(cluster.pids["/job:worker/task:0"])
         thread.join(60)
         assert isinstance(ended[0], errors.AbortedError | errors.UnavailableError)
-        eventually(lambda: lent(doomed, [server]) == by_the_chief)
+        eventually(lambda: doomed.run(borrowed, workers=[server]) == by_the_chief)
+    eventually(lambda: not any(lent(doomed).values()))
 
 
 def test_feeds_and_fetches_cross_in_lent_memory(doomed):

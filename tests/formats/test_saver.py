@@ -277,8 +277,9 @@ def test_what_is_collected_between_checkpoints_is_in_the_next_meta_graph(tmp_pat
 
 def test_what_has_no_form_in_a_meta_graph_is_said_once_and_the_values_are_saved(tmp_path, caplog):
     with tf.Graph().as_default(), tf.Session() as session:
-        order = tf.argsort(tf.get_variable("w", initializer=tf.constant([1.0, 2.0])))
-        order.op.attrs["axis"] = object()
+        waves = tf.spectral.dct(tf.get_variable("w", initializer=tf.constant([1.0, 2.0])))
+        [made] = [op for op in tf.get_default_graph().get_operations() if op.kind == "cosine_transform"]
+        made.attrs["kind"] = waves      # nothing that a node can have
         session.run(tf.global_variables_initializer())
         saver = tf.train.Saver()
         paths = [saver.save(session, str(tmp_path / "model"), global_step=step) for step in (1, 2)]

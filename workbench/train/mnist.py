@@ -98,20 +98,19 @@ def _is_here(cluster: Any) -> bool:
 def _surviving(cluster: Any, graph: Graph, replicas: Replicas, data: Any, steps: int, batch_size: int,
                checkpoint_dir: str | None) -> Iterator[Progress]:
     """As `fit`, in a session that brings training back after a loss."""
-    run, ended, news = _Run(None, replicas, data, steps, batch_size, stop_at_nan=True), None, ""
+    run, ended = _Run(None, replicas, data, steps, batch_size, stop_at_nan=True), None
     with tempfile.TemporaryDirectory(prefix="workbench-train-") as folder, contextlib.ExitStack() as stack:
         with graph.as_default():
             run.session = stack.enter_context(MonitoredTrainingSession(
                 cluster, checkpoint_dir=folder, save_checkpoint_secs="auto", hooks=[_Begins(run)]))
         try:
             yield from run.progress(checkpoint_dir)
-            news = trace.journal.status.state
         except errors.OutOfRangeError as error:      # the session's block would end without it
             ended = error
     if ended is not None:
         raise ended
-    if news and trace.journal.status.session == run._plain.name:      # as it ended: its session ran once more, to save
-        trace.journal.set_status(state=news)
+    if trace.journal.status.session == run._plain.name:      # as it ended: its session ran once more, to save
+        trace.journal.set_status(state=run.outcome)
 
 
 class _Begins(SessionRunHook):
@@ -171,7 +170,7 @@ class _Run:
         self._tenth, self._evaluated, self._told = -1, 0.0, 0.0    # tenth of the run; when evaluated; when views heard
         self._stop = threading.Event()
         self._ended: queue.Queue[BaseException | None] = queue.Queue()
-        self._at = ("", "")        # task and operation where a loss was no number
+        self._at, self.outcome = ("", ""), "stopped"      # task and operation where a loss was no number
         self._divergence = Divergence()
 
     def progress(self, checkpoint_dir: str | None) -> Iterator[Progress]:
@@ -197,7 +196,8 @@ class _Run:
                 self._look_after()
                 yield self._record(self._accuracy(2000) if self._due() else None)
             final = self._record(self._accuracy(None), self._save(checkpoint_dir))
-            trace.journal.set_status(state="finished" if self.done >= self.steps else "stopped")
+            self.outcome = "finished" if self.done >= self.steps else "stopped"
+            trace.journal.set_status(state=self.outcome)
             yield final
         except GeneratorExit:
             trace.journal.set_status(state="stopped", cause="the program ended the training before its last step")

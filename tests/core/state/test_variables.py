@@ -254,6 +254,17 @@ def test_a_container_makes_a_resource_once_and_knows_its_kind():
     assert str(late.value) == "container 'box': it is closed, 'q' is gone; make a new session"
 
 
+def test_a_container_that_is_closed_keeps_no_value_of_its_variables_whoever_refers_to_them():
+    container, state = Container(), variable(np.zeros(1000))
+    container.get("v", VariableState, lambda: state)
+    held = weakref.ref(state.read())
+    container.clear(None)
+    assert held() is not None                         # a step may still be under way
+    container.get("v", VariableState, lambda: state)
+    container.close()
+    assert held() is None and not state.initialized
+
+
 def test_a_container_makes_one_resource_for_all_threads():
     box, gate, found = Container(), threading.Barrier(6), []
 

@@ -98,6 +98,9 @@ class Container:
             self._closed = True
             items, self._items = list(self._items.values()), {}
         _close(items)
+        for item in items:
+            if isinstance(item, VariableState):
+                item.release()
 
 
 def _close(items: Sequence[Any]) -> None:

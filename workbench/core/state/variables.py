@@ -79,6 +79,12 @@ class VariableState:
                 at_once((setattr, self, "_spare", None), (setattr, self, "_buffer", moved))
         return self.read()
 
+    def release(self) -> None:
+        """Hold no value any more: plans that are bound to the variable may stay until the collector finds them."""
+        with self._pointer:
+            self._buffer = self._spare = None
+            self._packed.clear()
+
     def dims(self) -> tuple[int, ...]:
         """The shape of the current value, without holding it: a writer that runs now need not copy."""
         with self._pointer:
