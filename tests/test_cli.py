@@ -96,23 +96,29 @@ def test_plain_lines_without_a_terminal():
     assert lines[-1].startswith("finished step 100/100: accuracy 100.00 %, loss 1.0000, time 0:0")
 
 
-def test_a_verdict_on_what_ran_before_is_none_on_this_run(monkeypatch):
-    """Neither the one that was known when this run began nor one that is made while it goes on."""
+@pytest.fixture
+def judged(monkeypatch):
+    """The journal of the terminal's views, which judge whatever comes at once."""
     journal = Journal()
     journal.enabled = True
     monkeypatch.setattr(screens, "journal", journal)
     monkeypatch.setattr(screens, "SUMMARY_SECONDS", 0.0)
     for name in ("books.JUDGED", "books.SPARING", "accounting.SETTLED"):
         monkeypatch.setattr(f"workbench.viz.{name}", 0.0)
+    return journal
+
+
+def test_a_verdict_on_what_ran_before_is_none_on_this_run(judged):
+    """Neither the one that was known when this run began nor one that is made while it goes on."""
     account = screens._Account()
 
     def shown_after_steps(end):
-        version = books_of(journal).version
+        version = books_of(judged).version
         for number in range(3):
             at = end + 1e-3 * number
-            journal.span(Span("segment", "work", "t", "t", 0, at - 1e-3, at, next(steps), executable="s_0"))
+            judged.span(Span("segment", "work", "t", "t", 0, at - 1e-3, at, next(steps), executable="s_0"))
         account.read()
-        assert books_of(journal).version > version      # a verdict was made
+        assert books_of(judged).version > version      # a verdict was made
         return account.summary
     steps, now = itertools.count(), time.perf_counter()
     assert shown_after_steps(now - 20.0) is UNKNOWN
@@ -120,14 +126,8 @@ def test_a_verdict_on_what_ran_before_is_none_on_this_run(monkeypatch):
     assert shown_after_steps(now + 10.0).rows
 
 
-def test_a_plain_line_says_who_works_most_in_a_step_by_the_newest_verdict(monkeypatch):
+def test_a_plain_line_says_who_works_most_in_a_step_by_the_newest_verdict(judged):
     """Not by the one that was due when the line before was printed, nor by what initialised the variables."""
-    journal = Journal()
-    journal.enabled = True
-    monkeypatch.setattr(screens, "journal", journal)
-    monkeypatch.setattr(screens, "SUMMARY_SECONDS", 0.0)
-    for name in ("books.JUDGED", "books.SPARING", "accounting.SETTLED"):
-        monkeypatch.setattr(f"workbench.viz.{name}", 0.0)
     console = Console(file=io.StringIO(), width=200)
     plain, steps = screens._Plain(console), itertools.count()
 
@@ -135,7 +135,7 @@ def test_a_plain_line_says_who_works_most_in_a_step_by_the_newest_verdict(monkey
         for _ in range(count):
             number = next(steps)
             at = time.perf_counter() + number
-            journal.span(Span("segment", "work", "/job:worker/task:1", "t", 0, at - work, at, number, executable="s_0"))
+            judged.span(Span("segment", "work", "/job:worker/task:1", "t", 0, at - work, at, number, executable="s_0"))
         plain.show(record)
         return console.file.getvalue().splitlines()[-1:]
     assert "works – ms a step" in said(4e-5, 1, Progress(0, 1000, loss=2.0))[0]
