@@ -405,6 +405,32 @@ def test_ctrl_c_while_the_cluster_starts_leaves_neither_a_trace_nor_a_process(mo
     assert [p for p in psutil.process_iter() if p.pid != os.getpid() and marked(p, str(tmp_path))] == []
 
 
+LOST = """
+    import signal
+    import sys
+    import weakref
+
+    from workbench.commands.train import Options, train_mnist
+
+    class Pressed:
+        \"\"\"Ctrl-C in the middle of an import, in a callback that forgets what is raised in it.\"\"\"
+
+        def find_spec(self, name, path=None, target=None):
+            if name == "workbench.cluster.chief.places":
+                thing = type("Thing", (), {})()
+                self.watched = weakref.ref(thing, lambda gone: signal.raise_signal(signal.SIGINT))
+                del thing
+
+    sys.meta_path.insert(0, Pressed())
+    raise SystemExit(train_mnist(Options(steps=0), load=lambda: None))
+"""
+
+
+def test_ctrl_c_is_heard_in_the_middle_of_an_import():
+    code, text = in_terminal("", b"", program=LOST)
+    assert code == 130 and text.rstrip().endswith("stopped at once") and "ignored" not in text, text
+
+
 def marked(process, value):
     try:
         return process.environ().get("MARK_OF_THIS_TEST") == value

@@ -109,6 +109,17 @@ def test_an_update_that_a_selector_refuses_by_raising_is_done_all_the_same(monke
     assert said(caplog) == ["first failed at matmul_update: no rows; another kernel serves it from here on"]
 
 
+def test_options_are_checked_while_another_thread_registers_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Meanwhile(list[Any]):
+        def __iter__(self) -> Any:
+            selectors["cosh of another thread", "CPU"] = []
+            return super().__iter__()
+
+    selectors = {("sinh", "CPU"): Meanwhile([("late", raising)]), ("cosh", "CPU"): []}
+    monkeypatch.setattr("workbench.core.kernels.options.selectors", selectors)
+    assert KernelOptions(libraries=("late",)).libraries == ("late",)
+
+
 def test_an_error_without_words_is_named_by_its_kind(caplog: pytest.LogCaptureFixture) -> None:
     def silent(*arguments: Any) -> Choice | None:
         raise MemoryError

@@ -42,7 +42,8 @@ class KernelOptions:
         if isinstance(self.libraries, str):
             raise InvalidArgumentError(f"KernelOptions: libraries is the text {self.libraries!r}, expected a tuple of names; "
                                        f"write ({self.libraries!r},)")
-        libraries = [*Settings.libraries, *(library for offers in selectors.values() for library, _ in offers)]
+        offered = list(selectors.values())      # at once: another thread that makes its first plan registers more
+        libraries = [*Settings.libraries, *(library for offers in offered for library, _ in offers)]
         for name in self.libraries:
             if name not in libraries:
                 near = difflib.get_close_matches(name, libraries, 1)

@@ -59,9 +59,21 @@ def _filters(inputs, attrs):
     return [filter]
 
 
-def _apart(dy, channels, times):
-    """dy with its channels and multiplier on axes of their own, in the type to add up in."""
-    return dy.astype(wide(dy.dtype), copy=False).reshape(*dy.shape[:3], channels, times)
+# One product of matrices for each channel: windows [c, n·h·w, i·j], taps [c, i·j, m] and dy [c, n·h·w, m].
+
+def _windows_of_channel(windows):
+    n, h, w, i, j, c = windows.shape
+    return windows.transpose(5, 0, 1, 2, 3, 4).reshape(c, n * h * w, i * j)
+
+
+def _taps_of_channel(filter):
+    i, j, c, m = filter.shape
+    return filter.transpose(2, 0, 1, 3).reshape(c, i * j, m)
+
+
+def _dy_of_channel(dy, channels, times):
+    n, h, w, _ = dy.shape
+    return dy.reshape(n * h * w, channels, times).transpose(1, 0, 2)
 
 
 @op("x[n,h,w,c] filter[i,j,c,m] -> ?", types=CHANNELS,
@@ -69,9 +81,11 @@ def _apart(dy, channels, times):
 def convolve_channels(x, filter, *, strides, padding, dilations):
     """Cross-correlation of channel c of the images x with each filter of its own [height, width, c, multiplier]."""
     attrs, exact = {"strides": strides, "padding": padding, "dilations": dilations}, wide(x.dtype)
-    windows = views(x, filter.shape[:2], attrs).astype(exact, copy=False)
-    found = np.einsum("nhwijc,ijcm->nhwcm", windows, filter.astype(exact, copy=False))
-    return found.reshape(*found.shape[:3], found.shape[3] * found.shape[4]).astype(x.dtype, copy=False)
+    windows = views(x.astype(exact, copy=False), filter.shape[:2], attrs)
+    found = _windows_of_channel(windows) @ _taps_of_channel(filter.astype(exact, copy=False))
+    channels, _, times = found.shape
+    found = found.transpose(1, 0, 2).reshape(*windows.shape[:3], channels * times)
+    return np.ascontiguousarray(found, dtype=x.dtype)
 
 
 @convolve_channels.gradient
@@ -87,7 +101,10 @@ def convolve_channels_back(filter, dy, input_shape, *, strides, padding, dilatio
     attrs = {"strides": strides, "padding": padding, "dilations": dilations}
     images = Shape(lengths("input_shape", input_shape))
     _fitting("convolve_channels_back", images, Shape(filter.shape), Shape(dy.shape), attrs)
-    parts = np.einsum("nhwcm,ijcm->nhwijc", _apart(dy, *filter.shape[2:]), filter.astype(wide(dy.dtype), copy=False))
+    exact = wide(dy.dtype)
+    taps = _taps_of_channel(filter.astype(exact, copy=False)).swapaxes(1, 2)
+    parts = _dy_of_channel(dy.astype(exact, copy=False), *filter.shape[2:]) @ taps
+    parts = parts.transpose(1, 2, 0).reshape(*dy.shape[:3], *filter.shape[:3])
     return scatter(parts, images.static[1:3], filter.shape[:2], attrs).astype(dy.dtype, copy=False)
 
 
@@ -105,8 +122,9 @@ def convolve_channels_filters(x, dy, filter_shape, *, strides, padding, dilation
     filter = Shape(lengths("filter_shape", filter_shape))
     _fitting("convolve_channels_filters", Shape(x.shape), filter, Shape(dy.shape), attrs)
     rows, columns, channels, times = filter.static
-    windows = views(x, (rows, columns), attrs).astype(wide(x.dtype), copy=False)
-    return np.einsum("nhwijc,nhwcm->ijcm", windows, _apart(dy, channels, times), dtype=np.float64).astype(dy.dtype)
+    windows = views(x.astype(np.float64, copy=False), (rows, columns), attrs)
+    found = _windows_of_channel(windows).swapaxes(1, 2) @ _dy_of_channel(dy.astype(np.float64, copy=False), channels, times)
+    return np.ascontiguousarray(found.reshape(channels, rows, columns, times).transpose(1, 2, 0, 3), dtype=dy.dtype)
 
 
 @convolve_channels_filters.gradient
