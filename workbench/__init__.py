@@ -39,6 +39,7 @@ from workbench.core.graph.shape import Shape as TensorShape
 from workbench.core.passes.swap import mark as swap
 from workbench.core.recomputed import recompute
 from workbench.core.run.default_session import InteractiveSession, explain, tune
+from workbench.core.run.interrupts import deferred_interrupt as _deferred_interrupt
 from workbench.core.run.knob import Knob
 from workbench.core.run.session import Session
 from workbench.core.trace import journal
@@ -537,7 +538,9 @@ def __getattr__(name: str) -> _Any:
         near = [] if name.startswith("_") else _difflib.get_close_matches(name, __dir__(), 3)
         raise AttributeError(f"module 'workbench' has no attribute {name!r}" + (
             f"; did you mean {', '.join(near)}?" if near else ""), name=name, obj=None)
-    return globals().setdefault(name, getattr(_importlib.import_module(LAZY[name]), name))
+    with _deferred_interrupt():
+        module = _importlib.import_module(LAZY[name])
+    return globals().setdefault(name, getattr(module, name))
 
 
 def __dir__() -> list[str]:

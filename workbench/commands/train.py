@@ -20,7 +20,7 @@ from rich.console import Console
 from workbench import errors
 from workbench.commands.screen import duration, number, percent, screen
 from workbench.core.run.gate import gate
-from workbench.core.run.interrupts import interruptible
+from workbench.core.run.interrupts import deferred_interrupt
 from workbench.core.trace import Journal, journal
 from workbench.train.progress import Progress, Trainer
 
@@ -252,14 +252,8 @@ def _load() -> Any:
     return load_mnist(one_hot=True)
 
 
-def _whole() -> AbstractContextManager[None]:
-    """Modules are imported to their end, and only then Ctrl-C is heard: in between it may be lost in the callback of a weak
-    reference, together with the lock that every other import waits for."""
-    return interruptible(lambda: None)
-
-
 def _trainer() -> Trainer:
-    with _whole():
+    with deferred_interrupt():
         from workbench.train.mnist import train
     trainer: Trainer = train
     return trainer
@@ -268,7 +262,7 @@ def _trainer() -> Trainer:
 def _cluster(options: Options) -> AbstractContextManager[Any]:
     if options.local:
         return nullcontext()
-    with _whole():
+    with deferred_interrupt():
         from workbench.cluster.chief.cluster import Cluster
     cluster: AbstractContextManager[Any] = Cluster(None, ps=options.ps, worker=options.worker)
     return cluster

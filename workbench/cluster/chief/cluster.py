@@ -18,7 +18,7 @@ from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.opening import AGAIN, Answered, starting, unheard
 from workbench.cluster.chief.places import DaskWorkers, Place
 from workbench.cluster.chief.relays import reached
-from workbench.cluster.chief.steps import Tries, deferred_interrupt
+from workbench.cluster.chief.steps import Tries
 from workbench.cluster.chief.tracker import EPOCH, Tracker
 from workbench.cluster.dask.partitions import Rows
 from workbench.cluster.link.admission import KEY_BYTES
@@ -26,6 +26,7 @@ from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.link.upgrade import Hello, host_identity
 from workbench.cluster.wire import messages as m
+from workbench.core.run.interrupts import deferred_interrupt
 from workbench.core.run.local import Told
 from workbench.core.run.staying import Staying
 from workbench.core.trace import Journal, journal
@@ -65,8 +66,7 @@ class Cluster(Staying):
             raise errors.InvalidArgumentError("Cluster: ps=0 and worker=0 make no task; ask for at least one")
         self._prepare(tasks, "", engine, heartbeat, step_deadline, connect_timeout, unix, device_types or {}, journal)
         for task in (workers or {}).keys() - tasks:
-            raise errors.InvalidArgumentError(f"Cluster: workers names {task!r} but the tasks are {', '.join(tasks)}; name one "
-                                              "of them")
+            raise errors.InvalidArgumentError(f"Cluster: workers names {task!r} but the tasks are {', '.join(tasks)}; name one")
         with starting(journal, len(tasks)) as told:
             self._place: Place = DaskWorkers(client, len(tasks), workers or {}, dashboard_address, connect_timeout)
             self._begin(tasks, told)
@@ -269,9 +269,9 @@ class Cluster(Staying):
         asked = {}
         try:
             for task, member in members.items():
-                reached = dict.fromkeys(targets.get(task, ()), "")
+                others = dict.fromkeys(targets.get(task, ()), "")
                 with deferred_interrupt():
-                    asked[task] = member.begin(m.RegisterPartition(handle, programs[task], reached, parties))
+                    asked[task] = member.begin(m.RegisterPartition(handle, programs[task], others, parties))
             for done, (task, number) in enumerate(asked.items(), 1):
                 members[task].answer_to(number, timeout)
                 told(done, len(asked))

@@ -1,15 +1,13 @@
 """Steps in flight as the chief sees them: who still owes an answer, and what went wrong first."""
 from __future__ import annotations
 
-import contextlib
-import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench import errors
 
-__all__ = ["PendingStep", "Tries", "deferred_interrupt"]
+__all__ = ["PendingStep", "Tries"]
 
 
 class PendingStep:
@@ -102,33 +100,3 @@ class Tries:
     def over(self) -> None:
         """It succeeded, or was given up."""
         self._forget(self.sequence)
-
-
-@contextlib.contextmanager
-def deferred_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back until the block ends, so that a frame is never cut in the middle; a second one goes through.
-
-    Does nothing outside the main thread, where no KeyboardInterrupt arrives.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before):
-        yield
-        return
-    held: list[tuple[int, Any]] = []
-
-    def hold(number: int, frame: Any) -> None:
-        held.append((number, frame))
-        if len(held) > 1:
-            held.clear()
-            before(number, frame)
-
-    signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if held:
-            before(*held[0])

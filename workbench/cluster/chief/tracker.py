@@ -10,11 +10,12 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.chief.member import Member
-from workbench.cluster.chief.steps import PendingStep, Tries, deferred_interrupt
+from workbench.cluster.chief.steps import PendingStep, Tries
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.task.failures import ANEW, cut_off
 from workbench.cluster.wire import messages as m
 from workbench.core.run.gate import gate
+from workbench.core.run.interrupts import deferred_interrupt
 from workbench.core.trace import Journal
 from workbench.viz.palette import short_task
 

@@ -17,11 +17,11 @@ from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
 from workbench import errors
-from workbench.cluster.chief.steps import deferred_interrupt
 from workbench.cluster.dask.choice import assign, limited
 from workbench.cluster.dask.nanny import ScriptlessNanny
 from workbench.cluster.dask.page import ROUTE, WorkbenchScheduler
 from workbench.cluster.task.host import WorkbenchWorker
+from workbench.core.run.interrupts import deferred_interrupt
 
 __all__ = ["choose_workers", "embedded", "install", "install_page", "more_to_come", "page_of", "resolve"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench import errors
 
-__all__ = ["by_signal", "interruptible"]
+__all__ = ["by_signal", "deferred_interrupt", "interruptible"]
 
 
 def by_signal(error: BaseException) -> bool:
@@ -71,3 +71,34 @@ def interruptible(stop: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if raised:
         raise raised[0]
+
+
+@contextlib.contextmanager
+def deferred_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back until the block ends, so that a frame is never cut in the middle; a second one goes through.
+
+    Modules are imported so too: there it may be lost in the callback of a weak reference, and with it the lock that every
+    other import waits for. Does nothing outside the main thread, where no KeyboardInterrupt arrives.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):
+        yield
+        return
+    held: list[tuple[int, Any]] = []
+
+    def hold(number: int, frame: Any) -> None:
+        held.append((number, frame))
+        if len(held) > 1:
+            held.clear()
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            before(*held[0])
