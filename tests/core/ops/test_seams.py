@@ -110,16 +110,19 @@ def resized(row: Case, axes: Sequence[Axis], length: int) -> tuple[Array, ...]:
 
 
 def valid(row: Case, inputs: Sequence[Array]) -> bool:
-    """Can the operation be built on such inputs, and has the reference a value for them, of bearable size?
+    """Can the operation be built on such inputs, and has the reference a value for them, all on the way of bearable size?
 
     It may refuse them in words of this project; any other exception is a fault, and nothing is left out because of it.
     """
-    with Graph().as_default():
+    with Graph().as_default() as graph:
         try:
             tensors, feeds = tensors_of(row, inputs)
             outputs = row.build(*tensors)
             if not all(isinstance(y, Tensor) for y in outputs) or len(outputs) > 40:
                 return False      # pieces: none, or one for each of thousands of elements
+            made = [t.shape.static for op in graph.operations for t in op.outputs if t.shape.known]
+            if sum(math.prod(shape) for shape in made) > 4_000_000:
+                return False
             values = evaluate(outputs, feeds)
         except errors.Error:
             return False

@@ -59,21 +59,22 @@ def _filters(inputs, attrs):
     return [filter]
 
 
-# One product of matrices for each channel: windows [c, n·h·w, i·j], taps [c, i·j, m] and dy [c, n·h·w, m].
+# One product of matrices for each channel of each image: its windows [c, h·w, i·j], the taps [c, i·j, m], and dy [c, h·w, m].
+# All images at once would copy their windows, i·j times as much as the images.
 
-def _windows_of_channel(windows):
-    n, h, w, i, j, c = windows.shape
-    return windows.transpose(5, 0, 1, 2, 3, 4).reshape(c, n * h * w, i * j)
+def _windows_of_channels(image):
+    h, w, i, j, c = image.shape
+    return image.transpose(4, 0, 1, 2, 3).reshape(c, h * w, i * j)
 
 
-def _taps_of_channel(filter):
+def _taps_of_channels(filter):
     i, j, c, m = filter.shape
     return filter.transpose(2, 0, 1, 3).reshape(c, i * j, m)
 
 
-def _dy_of_channel(dy, channels, times):
-    n, h, w, _ = dy.shape
-    return dy.reshape(n * h * w, channels, times).transpose(1, 0, 2)
+def _dy_of_channels(dy, channels, times):
+    h, w, _ = dy.shape
+    return dy.reshape(h * w, channels, times).transpose(1, 0, 2)
 
 
 @op("x[n,h,w,c] filter[i,j,c,m] -> ?", types=CHANNELS,
@@ -82,10 +83,11 @@ def convolve_channels(x, filter, *, strides, padding, dilations):
     """Cross-correlation of channel c of the images x with each filter of its own [height, width, c, multiplier]."""
     attrs, exact = {"strides": strides, "padding": padding, "dilations": dilations}, wide(x.dtype)
     windows = views(x.astype(exact, copy=False), filter.shape[:2], attrs)
-    found = _windows_of_channel(windows) @ _taps_of_channel(filter.astype(exact, copy=False))
-    channels, _, times = found.shape
-    found = found.transpose(1, 0, 2).reshape(*windows.shape[:3], channels * times)
-    return np.ascontiguousarray(found, dtype=x.dtype)
+    taps = _taps_of_channels(filter.astype(exact, copy=False))
+    found = np.empty((*windows.shape[:3], len(taps) * taps.shape[2]), x.dtype)
+    for image, result in zip(windows, found):
+        result[...] = (_windows_of_channels(image) @ taps).transpose(1, 0, 2).reshape(result.shape)
+    return found
 
 
 @convolve_channels.gradient
@@ -101,11 +103,14 @@ def convolve_channels_back(filter, dy, input_shape, *, strides, padding, dilatio
     attrs = {"strides": strides, "padding": padding, "dilations": dilations}
     images = Shape(lengths("input_shape", input_shape))
     _fitting("convolve_channels_back", images, Shape(filter.shape), Shape(dy.shape), attrs)
-    exact = wide(dy.dtype)
-    taps = _taps_of_channel(filter.astype(exact, copy=False)).swapaxes(1, 2)
-    parts = _dy_of_channel(dy.astype(exact, copy=False), *filter.shape[2:]) @ taps
-    parts = parts.transpose(1, 2, 0).reshape(*dy.shape[:3], *filter.shape[:3])
-    return scatter(parts, images.static[1:3], filter.shape[:2], attrs).astype(dy.dtype, copy=False)
+    exact, (rows, columns, channels, times) = wide(dy.dtype), filter.shape
+    taps = _taps_of_channels(filter.astype(exact, copy=False)).swapaxes(1, 2)
+    found = np.empty(images.static, dy.dtype)
+    for image, result in zip(dy.astype(exact, copy=False), found):
+        parts = (_dy_of_channels(image, channels, times) @ taps).transpose(1, 2, 0)
+        parts = parts.reshape(1, *image.shape[:2], rows, columns, channels)
+        result[...] = scatter(parts, images.static[1:3], (rows, columns), attrs)[0]
+    return found
 
 
 @convolve_channels_back.gradient
@@ -123,7 +128,9 @@ def convolve_channels_filters(x, dy, filter_shape, *, strides, padding, dilation
     _fitting("convolve_channels_filters", Shape(x.shape), filter, Shape(dy.shape), attrs)
     rows, columns, channels, times = filter.static
     windows = views(x.astype(np.float64, copy=False), (rows, columns), attrs)
-    found = _windows_of_channel(windows).swapaxes(1, 2) @ _dy_of_channel(dy.astype(np.float64, copy=False), channels, times)
+    found = np.zeros((channels, rows * columns, times))
+    for image, own in zip(windows, dy.astype(np.float64, copy=False)):
+        found += _windows_of_channels(image).swapaxes(1, 2) @ _dy_of_channels(own, channels, times)
     return np.ascontiguousarray(found.reshape(channels, rows, columns, times).transpose(1, 2, 0, 3), dtype=dy.dtype)
 
 
