@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 
@@ -177,6 +178,15 @@ def test_the_main_job_makes_every_update_whatever_is_killed(pairs: Cluster, mode
     with wb.Session(pairs) as session:
         found = int(session.run(step))
     assert found == steps if mode != "backup" else found >= steps
+
+
+def test_a_worker_that_dask_gave_up_is_started_again(doomed: Any) -> None:
+    """It gives up what is not back in time, as beside much load, and starts nothing in its place."""
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}), Cluster(doomed, 1, 1) as cluster:
+        kill(cluster.pids[WORKER])
+        eventually(lambda: len(doomed.cluster.workers) == 1, 30)
+        cluster.recover()
+        assert cluster.generation == 1 and len(set(cluster.addresses.values())) == 2
 
 
 def test_a_task_that_comes_back_from_the_dead_is_nobodys(tmp_path: Path):

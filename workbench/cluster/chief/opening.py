@@ -83,6 +83,7 @@ async def _find(client: Any, tasks: tuple[str, ...], named: Mapping[str, Any], p
             waited = time.monotonic() - begun
             if waited > patience and (waited > timeout or not await launch.more_to_come(client)):
                 raise
+            launch.call_again(client)
         await asyncio.sleep(_AGAIN_SECONDS)
 
 

@@ -13,7 +13,7 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, SpecCluster
 from distributed.utils import get_mp_context
 
 from workbench import errors
@@ -169,6 +169,17 @@ async def more_to_come(client: Client) -> bool:
     """Has the client's cluster asked for workers that are not there yet? SSH and batch systems start them in their own time."""
     wanted = len(getattr(client.cluster, "plan", ()))
     return wanted > len((await client.scheduler.identity(n_workers=-1))["workers"])
+
+
+def call_again(client: Client) -> None:
+    """Have the client's cluster start what it gave up: Dask waits 15 s for a lost worker (`lost-worker-timeout`), for a second
+    loss within them no longer, and puts none in its place until it is scaled, be it to the number that it has.
+
+    Clusters with a meaning of their own for that number (of jobs, of pods) are left alone; their systems start again what died.
+    """
+    cluster = client.cluster
+    if isinstance(cluster, SpecCluster) and type(cluster).scale is SpecCluster.scale:
+        cluster.scale(len(cluster.worker_spec))
 
 
 async def _hosted(client: Client, addresses: list[str], enough: int) -> dict[str, int]:
