@@ -69,6 +69,7 @@ PROTOCOLS = {
 FOR_PROGRAMS = {
     "_use_locking",                                        # optimizers of programs pass it on
     "_keras_mask",                                         # layers of programs ask tensors for it
+    "_diag",                                               # operators of programs multiply by it
 }
 """Private attributes that are kept for programs, which read them as TensorFlow's."""
 

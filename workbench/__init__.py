@@ -95,6 +95,7 @@ from workbench.nn.initializers import (
     zeros_initializer,
 )
 from workbench.nn.scatters import (
+    scatter_add,
     scatter_div,
     scatter_max,
     scatter_min,
@@ -102,6 +103,8 @@ from workbench.nn.scatters import (
     scatter_nd_add,
     scatter_nd_sub,
     scatter_nd_update,
+    scatter_sub,
+    scatter_update,
 )
 from workbench.nn.scopes import (
     AUTO_REUSE,
@@ -164,9 +167,6 @@ from workbench.nn.variables import (
     local_variables_initializer,
     model_variables,
     report_uninitialized_variables,
-    scatter_add,
-    scatter_sub,
-    scatter_update,
     trainable_variables,
     variables_initializer,
 )

@@ -210,3 +210,10 @@ def test_a_small_network_against_differences() -> None:
             high[name][index] += 1e-6
             slope = (values([loss], **high)[0] - values([loss], **low)[0]) / 2e-6
             assert abs(slope - grad[index]) < 1e-7
+
+
+def test_a_gradient_has_the_shape_that_is_known_of_its_tensor() -> None:
+    """A rule may know less: what is cut out of a padding's gradient has lengths that only the step computes."""
+    x = ops.reshape(wb.placeholder(wb.float32, [None, 6]), [-1, 2, 3])
+    [dx] = gradients([ops.pad(x, [[0, 0], [1, 1], [0, 0]])], [x])
+    assert isinstance(dx, Tensor) and dx.shape.as_list() == [None, 2, 3]

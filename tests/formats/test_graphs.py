@@ -263,6 +263,9 @@ def test_files(tmp_path, name, as_text):
     assert graph_util.read_graph(path) == graph.as_graph_def()
     with pytest.raises(errors.NotFoundError, match="there is no file"):
         graph_util.read_graph(path + ".other")
+    again = tf.train.write_graph(graph, str(tmp_path), f"new/again-{name}", as_text=as_text)      # a name may have a folder
+    assert graph_util.read_graph(again) == graph.as_graph_def() and sorted(p.name for p in (tmp_path / "new").iterdir()) == [
+        f"again-{name}", name]
 
 
 def test_strings_that_tensorflow_adds_are_joined():

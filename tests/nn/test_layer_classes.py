@@ -228,3 +228,12 @@ def test_what_is_no_volume_is_refused(make, text):
     with pytest.raises(errors.InvalidArgumentError) as caught:
         make()
     assert text in str(caught.value)
+
+
+def test_a_layer_without_variables_takes_the_scope_that_it_is_called_in():
+    """As tensorpack calls all its layers."""
+    with wb.Graph().as_default(), wb.variable_scope("pool0"):
+        x = wb.ones([1, 4, 4, 2])
+        found = layer_classes.MaxPooling2D(2, 2).apply(x, scope=wb.get_variable_scope())
+        assert found.shape.as_list() == [1, 2, 2, 2] and found.op.name.startswith("pool0/")
+        assert layer_classes.Flatten()(found, scope=wb.get_variable_scope()).shape.as_list() == [1, 8]

@@ -208,3 +208,14 @@ def test_a_first_value_given_in_a_branch_stands_outside_of_it():
         found = wb.cond(wb.constant(True), lambda: wb.cond(wb.constant(True), branch, lambda: np.zeros(2)), lambda: np.zeros(2))
         session.run(wb.global_variables_initializer())
         assert session.run(found).tolist() == [-4, -3]
+
+
+def test_a_scope_of_variables_alone_names_no_operations():
+    with wb.Graph().as_default(), wb.name_scope("model"):
+        with wb.variable_scope("a", auxiliary_name_scope=False) as scope:
+            assert wb.constant(1.0, name="one").op.name == "model/one"
+            assert wb.get_variable("w", []).op.name == "a/w" and scope.name == "a"
+        with wb.variable_scope(scope, reuse=True, auxiliary_name_scope=False):
+            assert wb.get_variable("w").op.name == "a/w" and wb.constant(1.0, name="two").op.name == "model/two"
+        with wb.variable_scope("a", reuse=True):
+            assert wb.constant(1.0, name="three").op.name == "model/a/three"

@@ -197,3 +197,17 @@ def test_a_variable_without_elements_needs_no_first_value():
         assert session.run(wb.report_uninitialized_variables()).tolist() == []
         assert [session.run(more).tolist() for _ in range(2)] == [[b"a", b"b"], [b"a", b"b"] * 2]
         assert session.run(texts).size == 4
+
+
+def test_what_an_assignment_gave_is_changed_again_after_it():
+    with wb.Graph().as_default(), wb.Session() as session:
+        v = wb.Variable([1.0, 2.0])
+        late = wb.Variable(0.0)
+        halved = wb.assign_add(wb.assign(v, v * 0.5), [10.0, 20.0])
+        more = wb.scatter_sub(wb.scatter_update(halved, [1], [7.0]), [0], [0.5])
+        branch = wb.cond(wb.equal(late, 0.0), lambda: wb.assign_sub(wb.assign(late, 3.0), 1.0), lambda: late.value())
+        session.run(wb.global_variables_initializer())
+        assert session.run(more).tolist() == [10.0, 7.0] and session.run(v).tolist() == [10.0, 7.0]
+        assert session.run(branch) == 2.0 and session.run(late) == 2.0
+        free = wb.assign(wb.assign(v, [0.0, 0.0]), [1.0, 2.0, 3.0], validate_shape=False)
+        assert session.run(free).tolist() == [1.0, 2.0, 3.0] == session.run(v).tolist()

@@ -14,6 +14,8 @@ def steps(a):
     return int(a) + int("3") + int("11", base=2)
 def ragged(a):
     return np.array(a)
+def waiting(a, async=False, **more):  # \u00e4
+    more["b"] = "async"; self = more.get("self", more); return async, more, {"async": 1}["async"]
 def pairs(d):
     return sorted(d.iteritems()) + sorted(_six.iteritems(d))
 """
@@ -59,6 +61,7 @@ part = np.arange(6).reshape(2, 3)
 assert part[whole].tolist() == [[0], [3]] and part[[0]].tolist() == [[0, 1, 2]] and part[[slice(None)] + [1]].tolist() == [1, 4]
 part[whole] += 10
 assert part.tolist() == [[10, 1, 2], [13, 4, 5]] and {"a": 1}["".join(["a"])] == 1
+assert helper.waiting(1, async=2) == (2, {"b": "async"}, 1) == helper.waiting(1, **{"async": 2})
 assert np.percentile([1.0, 2.0, 4.0], 40, interpolation="higher") == 2.0 and np.percentile([1, 2], 50) == 1.5
 assert issubclass(dict, collections.Mapping) and fractions.gcd(6, 4) == 2 and time.clock() >= 0
 with tf.Session() as session:

@@ -51,6 +51,9 @@ def test_every_kind_of_event(tmp_path: Path):
     with wb.Graph().as_default() as graph:
         stranger = wb.ops.list_top(wb.ops.list_new(), 1)      # TensorFlow has no such operation
         wb.tanh(wb.placeholder(wb.float32, [], name="one"), name="two")
+        patches = wb.ops.image_patches_grad(      # TensorFlow has it of a known depth alone
+            wb.placeholder(wb.float32), [1, 2, 2, 1], ksize=(1, 1), strides=(1, 1), padding="VALID", dilations=(1, 1))
+        assert patches.shape.as_list() == [1, 2, 2, 1]
     with summary.FileWriter(tmp_path, graph) as writer:
         writer.add_graph(graph, 7)
         writer.add_graph(None, graph_def=message("GraphDef")())

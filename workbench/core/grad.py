@@ -269,7 +269,16 @@ class _Walk:
         if from_outside(function):
             dxs = [_fitting(op, number, dx) for number, dx in enumerate(dxs)]
         for tensor, dx in zip(op.inputs, _gated(dxs) if self.gate else dxs):
-            self.add(tensor, dx)
+            self.add(tensor, _shaped(tensor, dx))
+
+
+def _shaped(tensor: Tensor, dx: Grad) -> Grad:
+    """A gradient with all that is known of the shape of what it is the gradient of, which may be more than its rule knew; what
+    a branch or loop gives has the shape of each of its turns."""
+    if (isinstance(dx, Tensor) and tensor.dtype.is_number and not dx.shape.known and dx.shape.compatible(tensor.shape)
+            and not _has_bodies(dx.op)):
+        dx.set_shape(tensor.shape)
+    return dx
 
 
 def _fitting(op: Operation, number: int, dx: Any) -> Any:
@@ -295,7 +304,11 @@ def _takes_conjugates(op: Operation) -> bool:
     tensors = (*op.inputs, *op.outputs)
     return (op.definition.analytic and any(t.dtype.is_complex for t in tensors)
             and not any(t.dtype.kind == "object" for t in tensors)
-            and not any(isinstance(value, Graph) for value in op.attrs.values()))      # a body has turned its own
+            and not _has_bodies(op))      # a body has turned its own
+
+
+def _has_bodies(op: Operation) -> bool:
+    return any(isinstance(value, Graph) for value in op.attrs.values())
 
 
 def _same(grad: Any) -> Any:

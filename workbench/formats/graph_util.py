@@ -161,7 +161,8 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
         graph if hasattr(graph, "DESCRIPTOR") else as_message("GraphDef", graph, "write_graph"))
     folder = Path(os.fsdecode(logdir))
     folder.mkdir(parents=True, exist_ok=True)
-    path, partial = folder / name, folder / f".{name}.partial"
+    path = folder / name      # which may be in a folder of its own
+    partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(text_of(proto).encode() if as_text else proto.SerializeToString())
     os.replace(partial, path)      # whoever reads meanwhile finds the old one whole
     return str(path)

@@ -12,7 +12,7 @@ from workbench.core.graph.serial import dump_values, load_values
 from workbench.formats.twins import Node, importers, imports
 from workbench.formats.values import attr
 
-__all__ = ["importer", "tell", "write_own"]
+__all__ = ["importer", "known_types", "tell", "write_own"]
 
 _log = logging.getLogger("workbench")
 _PREFIX = "Workbench"
@@ -28,6 +28,11 @@ def importer(kind: str) -> Any:
     """What builds nodes of TensorFlow's type `kind`, or of one of ours; None for others."""
     ours = kind.removeprefix(_PREFIX)
     return importers.get(kind, _read if kind.startswith(_PREFIX) and _known(ours) else None)
+
+
+def known_types() -> list[str]:
+    """The types of TensorFlow that can be built, in order."""
+    return sorted(importers)
 
 
 def _known(kind: str) -> bool:

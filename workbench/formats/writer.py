@@ -109,10 +109,13 @@ class Writer:
         try:
             (found or write_own)(self, op)
         except errors.UnimplementedError:
-            if self._strangers is not False or found is None:
+            if self._strangers is None or found is None:
                 raise
             del self.proto.node[before:]      # TensorFlow has the operation, but not with these options
-            write_own(self, op)
+            if self._strangers:
+                self.node(op, op.kind, [self.ref(t) for t in op.inputs])
+            else:
+                write_own(self, op)
 
     def node(self, op: Operation, kind: str, inputs: Sequence[str], attrs: Mapping[str, Any] | None = None,
              name: str | None = None) -> str:

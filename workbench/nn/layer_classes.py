@@ -84,8 +84,9 @@ class _FunctionLayer(Layer):
         """What the function is called: the scope of the first call; at that a name, numbered where it was taken before."""
         if self._scope is not None and has_variables:
             return self._scope
-        if scope is not None or self._given is not None:
-            return self._given if scope is None else scope
+        asked = self._given if scope is None else scope
+        if asked is not None and (has_variables or not isinstance(asked, VariableScope)):
+            return asked
         if not self._named:
             return None
         return free_scope(self._base) if has_variables and not self._reuse else self._base

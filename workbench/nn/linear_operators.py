@@ -87,7 +87,7 @@ class LinearOperator:
 
     def shape_tensor(self, name: str = "shape_tensor") -> Tensor:
         """`shape` as an int32 vector."""
-        with self._scope(name):
+        with self._name_scope(name):
             return convert(list(self.shape.static), "int32") if self.shape.known else ops.cast(self._shape_tensor(), "int32")
 
     def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Tensor:
@@ -109,7 +109,7 @@ class LinearOperator:
     # what it does
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Tensor:
         """The product with x [batch…, N, K] ([batch…, K, N] with `adjoint_arg`); with `adjoint` that of the adjoint."""
-        with self._scope(name):
+        with self._name_scope(name):
             x = self._argument(x, adjoint, adjoint_arg)
             return self._matmul(x, adjoint=adjoint, adjoint_arg=adjoint_arg)
 
@@ -120,7 +120,7 @@ class LinearOperator:
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Tensor:
         """X [batch…, N, K] whose product is `rhs` [batch…, M, K]."""
         self._needs("solve", non_singular=True)
-        with self._scope(name):
+        with self._name_scope(name):
             rhs = self._argument(rhs, not adjoint, adjoint_arg)
             return self._solve(rhs, adjoint=adjoint, adjoint_arg=adjoint_arg)
 
@@ -131,49 +131,49 @@ class LinearOperator:
     def determinant(self, name: str = "det") -> Tensor:
         """The determinants [batch…]."""
         self._needs("determinant")
-        with self._scope(name):
+        with self._name_scope(name):
             return self._determinant()
 
     def log_abs_determinant(self, name: str = "log_abs_det") -> Tensor:
         """The logarithms [batch…] of the determinants' sizes."""
         self._needs("log_abs_determinant")
-        with self._scope(name):
+        with self._name_scope(name):
             return self._log_abs_determinant()
 
     def trace(self, name: str = "trace") -> Tensor:
         """The sums [batch…] of the diagonals."""
-        with self._scope(name):
+        with self._name_scope(name):
             return ops.reduce_sum(self._diag_part(), axis=-1)
 
     def diag_part(self, name: str = "diag_part") -> Tensor:
         """The diagonals [batch…, min(M, N)]."""
-        with self._scope(name):
+        with self._name_scope(name):
             return self._diag_part()
 
     def to_dense(self, name: str = "to_dense") -> Tensor:
         """The matrices themselves."""
-        with self._scope(name):
+        with self._name_scope(name):
             return self._to_dense()
 
     def add_to_tensor(self, x: Any, name: str = "add_to_tensor") -> Tensor:
         """x plus the matrices."""
-        with self._scope(name):
+        with self._name_scope(name):
             return convert(x, self.dtype) + self._to_dense()
 
     # assertions: operations that fail in the step
     def assert_non_singular(self, name: str = "assert_non_singular") -> Any:
         """Fails where the matrix has no inverse, as far as the precision of its numbers can tell."""
-        with self._scope(name):
+        with self._name_scope(name):
             return self._assert_non_singular()
 
     def assert_positive_definite(self, name: str = "assert_positive_definite") -> Any:
         """Fails where x^H A x is not positive for all x but 0."""
-        with self._scope(name):
+        with self._name_scope(name):
             return self._assert_positive_definite()
 
     def assert_self_adjoint(self, name: str = "assert_self_adjoint") -> Any:
         """Fails where the matrix is not its own adjoint."""
-        with self._scope(name):
+        with self._name_scope(name):
             return self._assert_self_adjoint()
 
     # from the dense matrix, where a class knows nothing better
@@ -217,7 +217,7 @@ class LinearOperator:
         return assert_equal(dense, adjoint_of(dense), message="Matrix was not equal to its adjoint")
 
     # helpers
-    def _scope(self, name: str) -> Any:
+    def _name_scope(self, name: str, values: Any = None) -> Any:
         return get_default_graph().name_scope(f"{self.name}/{name}")
 
     def _by_cholesky(self) -> bool:
@@ -231,8 +231,7 @@ class LinearOperator:
     def _argument(self, x: Any, adjoint: bool, adjoint_arg: bool) -> Tensor:
         """x as a tensor of the operator's type, of a length that fits."""
         found = x if isinstance(x, Tensor) else convert(x, self.dtype)
-        if found.dtype is not self.dtype:
-            raise errors.DtypeError(f"{self.name}: x is {found.dtype.name} but the operator is {self.dtype.name}; cast one")
+        self._check_input_dtype(found)
         mine = self.range_dimension if adjoint else self.domain_dimension
         if found.shape.sizes is not None:
             theirs = found.shape.with_rank_at_least(2)[-1 if adjoint_arg else -2]
@@ -240,6 +239,10 @@ class LinearOperator:
                 raise errors.ShapeError(f"{self.name}: Dimensions {mine} of the operator and {theirs} of x (shape "
                                         f"{found.shape}) are not compatible; make them equal")
         return found
+
+    def _check_input_dtype(self, x: Tensor) -> None:
+        if x.dtype is not self.dtype:
+            raise errors.DtypeError(f"{self.name}: x is {x.dtype.name} but the operator is {self.dtype.name}; cast one")
 
     def _of_vectors(self, function: Any, x: Any, adjoint: bool, name: str) -> Tensor:
         column = ops.expand_dims(convert(x, self.dtype), -1)

@@ -37,7 +37,7 @@ class LinearOperatorDiag(_Diagonal):
     def __init__(self, diag: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
                  is_positive_definite: bool | None = None, is_square: bool | None = None,
                  name: str = "LinearOperatorDiag") -> None:
-        self.diag = convert(diag)
+        self.diag = self._diag = convert(diag)
         if self.diag.shape.rank == 0:
             raise errors.ShapeError(f"{name}: diag must have at least 1 dimension but its shape is {self.diag.shape}")
         is_self_adjoint = _always(is_self_adjoint, not self.diag.dtype.is_complex, name, "of real numbers is self-adjoint")

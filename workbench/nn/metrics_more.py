@@ -10,9 +10,10 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.subgraph import root_graph
+from workbench.nn.scatters import scatter_add
 from workbench.nn.scopes import variable_scope
 from workbench.nn.sparse import SparseTensor, SparseTensorValue, sparse_tensor_to_dense
-from workbench.nn.variables import GraphKeys, Variable, scatter_add
+from workbench.nn.variables import GraphKeys, Variable
 from workbench.nn.weights import checked_weights, fitted_weights
 
 __all__ = ["by_thresholds", "counter", "listed", "mean_per_class_accuracy", "mean_tensor", "precision_at_thresholds",

@@ -177,10 +177,10 @@ def free_scope(name: str) -> str:
 
 @contextlib.contextmanager
 def variable_scope(name_or_scope: str | VariableScope | None, default_name: str | None = None, values: Any = None,
-                   initializer: Any = None, regularizer: Any = None, caching_device: Any = None,
-                   partitioner: Any = None, custom_getter: Any = None, reuse: Any = None, dtype: Any = None,
-                   use_resource: Any = None, constraint: Any = None) -> Iterator[VariableScope]:
-    """Names of get_variable below carry `name/`; operations get a name scope of the same name.
+                   initializer: Any = None, regularizer: Any = None, caching_device: Any = None, partitioner: Any = None,
+                   custom_getter: Any = None, reuse: Any = None, dtype: Any = None, use_resource: Any = None,
+                   constraint: Any = None, auxiliary_name_scope: bool = True) -> Iterator[VariableScope]:
+    """Names of get_variable below carry `name/`; with `auxiliary_name_scope` operations get a name scope of the same name.
 
     A VariableScope is entered again as it was. With None, `default_name` is made unique, among variables and among names.
     `reuse` is True (variables must exist), False (must not), AUTO_REUSE, or None to inherit; the other arguments are defaults
@@ -193,7 +193,7 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
     title = wanted.name.rpartition("/")[2] if isinstance(wanted, VariableScope) else wanted or str(default_name or "")
     scope = entered(wanted if isinstance(wanted, VariableScope) else opened(wanted, title), reuse, initializer,
                     regularizer, caching_device, partitioner, custom_getter, dtype, use_resource, constraint)
-    with get_default_graph().name_scope(title) if title else contextlib.nullcontext("") as name_scope:
+    with get_default_graph().name_scope(title) if title and auxiliary_name_scope else contextlib.nullcontext("") as name_scope:
         scope.original_name_scope = scope.original_name_scope if again else name_scope
         with store.within(scope, again):
             yield scope

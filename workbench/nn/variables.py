@@ -20,7 +20,7 @@ __all__ = [
     "GraphKeys", "Variable", "add_to_collection", "assign", "assign_add", "assign_sub", "get_collection",
     "get_collection_ref", "global_variables", "global_variables_initializer", "group", "is_variable_initialized",
     "local_variables", "local_variables_initializer", "model_variables", "report_uninitialized_variables",
-    "scatter_add", "scatter_sub", "scatter_update", "trainable_variables", "variables_initializer",
+    "trainable_variables", "variables_initializer",
 ]
 
 class GraphKeys:
@@ -66,6 +66,10 @@ def near(variable: Variable) -> Iterator[None]:
     """Operations below go to the variable's device, whatever device scope is in force."""
     with get_default_graph().only_device(variable.op.device):
         yield
+
+GIVES_VALUE = frozenset(("assign", "assign_add", "assign_sub", "assign_freely", "read_variable", "scatter_add", "scatter_sub",
+                         "scatter_update"))
+"""Operations that give the value of the whole variable, whose handle they take first."""
 
 
 class Variable:
@@ -260,6 +264,24 @@ class Variable:
 install_operators(Variable)
 
 
+class _Assigned(Variable):
+    """The variable whose new value a tensor is, to be changed again: after the assignment that gave the tensor."""
+
+    def __init__(self, value: Tensor) -> None:
+        self.graph, self.dtype, self.shape = value.graph, value.dtype, value.shape
+        self.handle, self._after = value.op.inputs[0], value.op
+        self.op = self.handle.op
+
+    def _use(self, operation: str, *inputs: Any, **options: Any) -> Any:
+        with get_default_graph().control_dependencies([self._after]):
+            return super()._use(operation, *inputs, **options)
+
+
+def changeable(ref: Any) -> Any:
+    """What an assignment changes: a variable or a slice of one as it is, of a value that a variable was given that variable."""
+    return _Assigned(ref) if isinstance(ref, Tensor) and ref.op.kind in GIVES_VALUE else ref
+
+
 # functions of a variable
 
 def assign(ref: Variable, value: Any, validate_shape: bool = True, use_locking: bool = True,
@@ -270,7 +292,7 @@ def assign(ref: Variable, value: Any, validate_shape: bool = True, use_locking: 
     With `validate_shape=False` the variable takes the shape of the value, as do its readers in a step; what the graph was told
     of its shape stays as it is. A branch or loop cannot follow a variable that was made with a known shape.
     """
-    value = convert(value, ref.dtype)
+    ref, value = changeable(ref), convert(value, ref.dtype)
     if not validate_shape and ref.shape.sizes is not None and not (value.shape.known and value.shape == ref.shape):
         ref.graph.changing(ref.op)
         ref.graph.held.setdefault(FREED, set()).add(ref.op)
@@ -280,29 +302,12 @@ def assign(ref: Variable, value: Any, validate_shape: bool = True, use_locking: 
 
 def assign_add(ref: Variable, value: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
     """Add `value`, of the variable's dtype and shape, to a variable; gives the new value."""
-    return ref.assign_add(value, name=name)
+    return changeable(ref).assign_add(value, name=name)
 
 
 def assign_sub(ref: Variable, value: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
     """Subtract `value`, of the variable's dtype and shape, from a variable; gives the new value."""
-    return ref.assign_sub(value, name=name)
-
-
-def scatter_add(ref: Variable, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
-    """Add updates[i] to row indices[i] of a variable; indices are ints [n], updates [n, row]; repeated indices add
-    up. Gives the new value."""
-    return ref._use("scatter_add", indices, convert(updates, ref.dtype), name=name)
-
-
-def scatter_sub(ref: Variable, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
-    """Subtract updates[i] from row indices[i] of a variable, as scatter_add adds them. Gives the new value."""
-    return ref._use("scatter_sub", indices, convert(updates, ref.dtype), name=name)
-
-
-def scatter_update(ref: Variable, indices: Any, updates: Any, use_locking: bool = True,
-                   name: str | None = None) -> Tensor:
-    """Set row indices[i] of a variable to updates[i]; indices are ints [n], updates [n, row]. Gives the new value."""
-    return ref._use("scatter_update", indices, convert(updates, ref.dtype), name=name)
+    return changeable(ref).assign_sub(value, name=name)
 
 
 def is_variable_initialized(variable: Any) -> Tensor:

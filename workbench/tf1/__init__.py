@@ -165,7 +165,7 @@ unpack = _ops.unstack
 
 def _to(dtype: str) -> _Any:
     def convert(x: _Any, name: str | None = None) -> _Any:
-        return _ops.cast(x, dtype, name=name)
+        return globals()["cast"](x, dtype, name=name)      # that of here, which takes sparse tensors too
     convert.__doc__ = f"x as {dtype}."
     return convert
 

@@ -2,7 +2,7 @@
 
 Names that have gone since have the meaning they had; numbers are printed as they were; and in the script, and what it imports
 from its folder or the current one, `int` and `float` take arrays of one element, `np.array` takes rows of different lengths,
-a list with slices is an index, an element takes an array of one, and arrays and dicts have older methods.
+a list with slices is an index, an element takes an array of one, arrays and dicts have older methods, `async` may be a name.
 Python 2 and packages that are not installed are not offered.
 """
 from __future__ import annotations
@@ -14,10 +14,13 @@ import collections.abc
 import fractions
 import functools
 import inspect
+import io
+import itertools
 import math
 import os
 import sys
 import time
+import tokenize
 import unittest
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -209,12 +212,37 @@ class _Older(ast.NodeTransformer):
         return node
 
 
+def _parsed(source: bytes, path: str) -> ast.Module:
+    """The syntax tree of a source, in which `async` may be a name, as it might until Python 3.7."""
+    try:
+        return ast.parse(source, path)
+    except SyntaxError:
+        if b"async" not in source:
+            raise
+    return ast.parse(_async_as_name(source), path)
+
+
+def _async_as_name(source: bytes) -> str:
+    """The source with each `async` that begins no statement written so that Python reads a name.
+
+    Python compares words with its keywords as they are written and names after compatible letters became one (NFKC): a wide
+    `a` makes no keyword, and the name is `async` all the same.
+    """
+    lines = source.decode(tokenize.detect_encoding(io.BytesIO(source).readline)[0]).splitlines(keepends=True)
+    tokens = list(tokenize.generate_tokens(iter(lines).__next__))
+    for token, following in reversed(list(itertools.pairwise(tokens))):      # from the end: columns before it stay
+        if token.string == "async" and token.type == tokenize.NAME and following.string not in ("def", "for", "with"):
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column] + "\uff41" + lines[row - 1][column + 1:]
+    return "".join(lines)
+
+
 class SourceThen(SourceFileLoader):
     """Reads a module as a source of that time, where `sources_then` was called; nothing of it is kept on disk."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        tree: Any = ast.parse(self.get_data(path), path)
+        tree: Any = _parsed(self.get_data(path), path)
         return self.source_to_code(ast.fix_missing_locations(_Older(tree).visit(tree)), path)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import workbench as wb
 from workbench import errors
+from workbench.nn.arguments import refuse
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of
 from workbench.train.estimators import tpu as estimators
@@ -39,7 +40,23 @@ def run_all_tests_in_graph_and_eager_modes(cls: type) -> type:
     return cls
 
 
-tpu = Namespace(**names_of(estimators))
+class TpuContext:
+    """Where a model is built: on no TPU, so in no number of shards."""
+
+    number_of_shards: int | None = None
+
+
+def cross_replica_sum(x: Any, group_assignment: Any = None, name: str | None = None) -> Any:
+    """The sum of `x` over the replicas of a TPU: of the one there is, so `x` itself."""
+    refuse("cross_replica_sum", "there is one replica, so leave it out", group_assignment=group_assignment)
+    return wb.identity(x, name=name)
+
+
+tpu = Namespace(**names_of(estimators), cross_replica_sum=cross_replica_sum)
+vars(tpu)["python"] = Namespace(
+    ops=Namespace(tpu_ops=Namespace(cross_replica_sum=cross_replica_sum)),
+    tpu=Namespace(tpu_function=Namespace(get_tpu_context=TpuContext, TpuContext=TpuContext), tpu_config=tpu, tpu_estimator=tpu,
+                  tpu_optimizer=tpu))
 cluster_resolver = Namespace(TPUClusterResolver=TPUClusterResolver)
 eager = Namespace(
     run_test_in_graph_and_eager_modes=run_test_in_graph_and_eager_modes, Variable=wb.Variable,

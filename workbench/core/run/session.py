@@ -172,8 +172,8 @@ class Session(Staying):
             return self._step(form, found, values, True, limit or self._timeout, recorder)
         finally:
             metadata.step_stats = recorder.stats()
-            if getattr(options, "output_partition_graphs", False):
-                metadata.partition_graphs = list(found.shares.items())
+            wanted = getattr(options, "output_partition_graphs", False)
+            metadata.partition_graphs = list(found.shares.items()) if wanted else []
 
     def _step(self, form: Form, found: Executable, values: Sequence[Any], traced: bool = False,
               deadline: float | None = None, recorder: StepRecorder | None = None) -> Any:

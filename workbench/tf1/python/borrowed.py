@@ -123,6 +123,8 @@ ARRAYS = {"shape_internal": _shape_of}
 """Name in `ops.array_ops` -> function."""
 CONSTANTS = {"_tensor_shape_tensor_conversion_function": _of_shape}
 """Name in `framework.constant_op` -> function."""
+OPERATORS = {**vars(tf.linalg), "matmul_with_broadcast": tf.matmul}
+"""Name in `ops.linalg.linear_operator_util` -> thing: `matmul` broadcasts batches itself."""
 PLACES = {"alias_inplace_update": _replaced, "inplace_update": _replaced}
 """Name in `ops.inplace_ops` -> function."""
 HANDLES = {f"resource_scatter_{rule}": functools.partial(

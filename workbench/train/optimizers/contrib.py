@@ -14,8 +14,9 @@ from workbench.core.graph.entered import default_session
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.initializers import Zeros
+from workbench.nn.scatters import scatter_update
 from workbench.nn.scopes import get_variable
-from workbench.nn.variables import Variable, global_variables, group, scatter_update, trainable_variables
+from workbench.nn.variables import Variable, global_variables, group, trainable_variables
 from workbench.train.optimizers.averages import ExponentialMovingAverage
 from workbench.train.optimizers.optimizer import Optimizer, distinct
 from workbench.train.optimizers.schedules import get_global_step
@@ -32,7 +33,7 @@ class _Adam(Optimizer):
     def __init__(self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
                  use_locking: bool = False, name: str = "Adam") -> None:
         super().__init__(use_locking, name)
-        self._rate, self._beta1, self._beta2, self._epsilon = learning_rate, beta1, beta2, epsilon
+        self._lr, self._beta1, self._beta2, self._epsilon = learning_rate, beta1, beta2, epsilon
         self._powers: tuple[Variable, Variable] | None = None
 
     def _slots_of(self) -> dict[str, float]:
@@ -53,7 +54,7 @@ class _Adam(Optimizer):
     def _moments(self, grad: Tensor, m: Tensor, v: Tensor, var: Variable) -> tuple[Any, Any, Any, Any, Any]:
         one, two = self._number(self._beta1, var), self._number(self._beta2, var)
         powers = [self._number(p.value(), var) for p in self._powers or ()]
-        rate = self._number(self._rate, var) * ops.sqrt(1 - powers[1]) / (1 - powers[0])
+        rate = self._number(self._lr, var) * ops.sqrt(1 - powers[1]) / (1 - powers[0])
         return one, rate, m * one + grad * (1 - one), v * two + ops.square(grad) * (1 - two), self._number(self._epsilon, var)
 
     def _finish(self, update_ops: list[Any], name_scope: str) -> Operation:

@@ -6,7 +6,8 @@ from typing import Any
 
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
-from workbench.nn.variables import Variable, scatter_sub
+from workbench.nn.scatters import scatter_sub
+from workbench.nn.variables import Variable
 from workbench.train.optimizers.optimizer import Optimizer, distinct
 from workbench.train.optimizers.rules import AdamOptimizer, MomentumOptimizer
 

@@ -10,7 +10,8 @@ from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
-from workbench.nn.variables import GraphKeys, Variable, group, near, scatter_update, trainable_variables
+from workbench.nn.scatters import scatter_update
+from workbench.nn.variables import GraphKeys, Variable, group, near, trainable_variables
 from workbench.train.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
 
 __all__ = ["GradientsAndVariables", "Optimizer", "distinct"]

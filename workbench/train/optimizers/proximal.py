@@ -35,10 +35,10 @@ class ProximalGradientDescentOptimizer(Optimizer):
         super().__init__(use_locking, name)
         _strengths(name, l1_regularization_strength=l1_regularization_strength,
                    l2_regularization_strength=l2_regularization_strength)
-        self._rate, self._l1, self._l2 = learning_rate, l1_regularization_strength, l2_regularization_strength
+        self._learning_rate, self._l1, self._l2 = learning_rate, l1_regularization_strength, l2_regularization_strength
 
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
-        rate = self._number(self._rate, var)
+        rate = self._number(self._learning_rate, var)
         return [_shrunk(value - rate * grad, rate * self._l1) / (1 + rate * self._l2)]
 
 
@@ -57,7 +57,7 @@ class ProximalAdagradOptimizer(Optimizer):
                                               "than 0")
         _strengths(name, l1_regularization_strength=l1_regularization_strength,
                    l2_regularization_strength=l2_regularization_strength)
-        self._rate, self._initial = learning_rate, initial_accumulator_value
+        self._learning_rate, self._initial = learning_rate, initial_accumulator_value
         self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
 
     def _slots_of(self) -> dict[str, float]:
@@ -65,7 +65,7 @@ class ProximalAdagradOptimizer(Optimizer):
 
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
         accum = slots[0] + ops.square(grad)
-        rate = self._number(self._rate, var) * ops.rsqrt(accum)
+        rate = self._number(self._learning_rate, var) * ops.rsqrt(accum)
         return [_shrunk(value - rate * grad, rate * self._l1) / (1 + rate * self._l2), accum]
 
 
@@ -86,7 +86,7 @@ class AdagradDAOptimizer(Optimizer):
                 "more than 0")
         _strengths(name, l1_regularization_strength=l1_regularization_strength,
                    l2_regularization_strength=l2_regularization_strength)
-        self._rate, self._step, self._initial = learning_rate, global_step, initial_gradient_squared_accumulator_value
+        self._learning_rate, self._step, self._initial = learning_rate, global_step, initial_gradient_squared_accumulator_value
         self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
 
     def _slots_of(self) -> dict[str, float]:
@@ -94,6 +94,6 @@ class AdagradDAOptimizer(Optimizer):
 
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
         total, squares = slots[0] + grad, slots[1] + ops.square(grad)
-        rate, step = self._number(self._rate, var), ops.cast(convert(self._step), var.dtype) + 1
+        rate, step = self._number(self._learning_rate, var), ops.cast(convert(self._step), var.dtype) + 1
         chosen = -rate * _shrunk(total, step * self._l1) / (step * self._l2 * rate + ops.sqrt(squares))
         return [chosen, total, squares]

@@ -19,14 +19,14 @@ class GradientDescentOptimizer(Optimizer):
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
-        self._rate = learning_rate
+        self._learning_rate = learning_rate
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        return ops.apply_gradient_descent(var.handle, self._number(self._rate, var), grad)
+        return ops.apply_gradient_descent(var.handle, self._number(self._learning_rate, var), grad)
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Tensor:
         return ops.sparse_apply_gradient_descent(
-            var.handle, self._number(self._rate, var), grad.values, grad.indices)
+            var.handle, self._number(self._learning_rate, var), grad.values, grad.indices)
 
 
 class MomentumOptimizer(Optimizer):
@@ -35,7 +35,7 @@ class MomentumOptimizer(Optimizer):
     def __init__(self, learning_rate: Any, momentum: Any, use_locking: bool = False, name: str = "Momentum",
                  use_nesterov: bool = False) -> None:
         super().__init__(use_locking, name)
-        self._rate, self._momentum, self._nesterov = learning_rate, momentum, use_nesterov
+        self._learning_rate, self._momentum, self._nesterov = learning_rate, momentum, use_nesterov
 
     def _create_slots(self, variables: Sequence[Variable]) -> None:
         for var in variables:
@@ -43,12 +43,12 @@ class MomentumOptimizer(Optimizer):
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
         return ops.apply_momentum(
-            var.handle, self._slot(var, "momentum").handle, self._number(self._rate, var), grad,
+            var.handle, self._slot(var, "momentum").handle, self._number(self._learning_rate, var), grad,
             self._number(self._momentum, var), use_nesterov=self._nesterov)
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Tensor:
         return ops.sparse_apply_momentum(
-            var.handle, self._slot(var, "momentum").handle, self._number(self._rate, var), grad.values, grad.indices,
+            var.handle, self._slot(var, "momentum").handle, self._number(self._learning_rate, var), grad.values, grad.indices,
             self._number(self._momentum, var), use_nesterov=self._nesterov)
 
 
@@ -62,7 +62,7 @@ class AdamOptimizer(Optimizer):
     def __init__(self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
                  use_locking: bool = False, name: str = "Adam") -> None:
         super().__init__(use_locking, name)
-        self._rate, self._beta1, self._beta2, self._epsilon = learning_rate, beta1, beta2, epsilon
+        self._lr, self._beta1, self._beta2, self._epsilon = learning_rate, beta1, beta2, epsilon
         self._powers: tuple[Variable, Variable] | None = None
 
     def _create_slots(self, variables: Sequence[Variable]) -> None:
@@ -86,7 +86,7 @@ class AdamOptimizer(Optimizer):
         self._read = [power.value() for power in self._powers]
 
     def _hyperparameters(self, var: Variable) -> list[Tensor]:
-        values = (*self._read, self._rate, self._beta1, self._beta2, self._epsilon)
+        values = (*self._read, self._lr, self._beta1, self._beta2, self._epsilon)
         return [self._number(value, var) for value in values]
 
     def _states(self, var: Variable) -> list[Tensor]:
@@ -121,7 +121,7 @@ class AdagradOptimizer(Optimizer):
             raise errors.InvalidArgumentError(f"Adagrad: initial_accumulator_value is {initial_accumulator_value}; use "
                                               "a positive number")
         super().__init__(use_locking, name)
-        self._rate, self._initial = learning_rate, initial_accumulator_value
+        self._learning_rate, self._initial = learning_rate, initial_accumulator_value
 
     def _create_slots(self, variables: Sequence[Variable]) -> None:
         for var in variables:
@@ -129,11 +129,12 @@ class AdagradOptimizer(Optimizer):
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
         return ops.apply_adagrad(
-            var.handle, self._slot(var, "accumulator").handle, self._number(self._rate, var), grad)
+            var.handle, self._slot(var, "accumulator").handle, self._number(self._learning_rate, var), grad)
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Tensor:
         return ops.sparse_apply_adagrad(
-            var.handle, self._slot(var, "accumulator").handle, self._number(self._rate, var), grad.values, grad.indices)
+            var.handle, self._slot(var, "accumulator").handle, self._number(self._learning_rate, var), grad.values,
+            grad.indices)
 
 
 class RMSPropOptimizer(Optimizer):
@@ -146,7 +147,7 @@ class RMSPropOptimizer(Optimizer):
     def __init__(self, learning_rate: Any, decay: Any = 0.9, momentum: Any = 0.0, epsilon: Any = 1e-10,
                  use_locking: bool = False, centered: bool = False, name: str = "RMSProp") -> None:
         super().__init__(use_locking, name)
-        self._rate, self._decay, self._momentum, self._epsilon = learning_rate, decay, momentum, epsilon
+        self._learning_rate, self._decay, self._momentum, self._epsilon = learning_rate, decay, momentum, epsilon
         self._centered = centered
 
     def _slots_of(self) -> dict[str, float]:
@@ -155,7 +156,7 @@ class RMSPropOptimizer(Optimizer):
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
         rms, mean, step = slots
         rate, decay, momentum, epsilon = (
-            self._number(n, var) for n in (self._rate, self._decay, self._momentum, self._epsilon))
+            self._number(n, var) for n in (self._learning_rate, self._decay, self._momentum, self._epsilon))
         rms = decay * rms + (1 - decay) * ops.square(grad)
         mean = decay * mean + (1 - decay) * grad
         step = momentum * step + rate * grad * ops.rsqrt(rms - ops.square(mean) + epsilon)
@@ -163,7 +164,7 @@ class RMSPropOptimizer(Optimizer):
 
     def _inputs(self, var: Variable) -> list[Tensor]:
         states = [var.handle, self._slot(var, "rms").handle, self._slot(var, "momentum").handle]
-        values = (self._rate, self._decay, self._momentum, self._epsilon)
+        values = (self._learning_rate, self._decay, self._momentum, self._epsilon)
         return states + [self._number(value, var) for value in values]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
@@ -184,7 +185,7 @@ class AdadeltaOptimizer(Optimizer):
     def __init__(self, learning_rate: Any = 0.001, rho: float = 0.95, epsilon: float = 1e-8, use_locking: bool = False,
                  name: str = "Adadelta") -> None:
         super().__init__(use_locking, name)
-        self._rate, self._rho, self._epsilon = learning_rate, rho, epsilon
+        self._lr, self._rho, self._epsilon = learning_rate, rho, epsilon
 
     def _slots_of(self) -> dict[str, float]:
         return {"accum": 0.0, "accum_update": 0.0}
@@ -194,7 +195,7 @@ class AdadeltaOptimizer(Optimizer):
         rho, epsilon = self._number(self._rho, var), self._number(self._epsilon, var)
         mean = rho * accum + (1 - rho) * ops.square(grad)
         step = ops.sqrt(moved + epsilon) * ops.rsqrt(mean + epsilon) * grad
-        return [value - self._number(self._rate, var) * step, mean, rho * moved + (1 - rho) * ops.square(step)]
+        return [value - self._number(self._lr, var) * step, mean, rho * moved + (1 - rho) * ops.square(step)]
 
 
 class FtrlOptimizer(Optimizer):
@@ -215,7 +216,7 @@ class FtrlOptimizer(Optimizer):
                 f"Ftrl: learning_rate_power is {learning_rate_power}, l1 {strengths[0]}, l2 {strengths[1]}, l2 shrinkage "
                 f"{strengths[2]}; use a power of at most 0 and strengths of at least 0")
         super().__init__(use_locking, name)
-        self._rate, self._power, self._initial = learning_rate, -learning_rate_power, initial_accumulator_value
+        self._learning_rate, self._power, self._initial = learning_rate, -learning_rate_power, initial_accumulator_value
         self._l1, self._l2, self._shrinkage = strengths
         self._titles = {"accum": accum_name, "linear": linear_name}
 
@@ -229,7 +230,7 @@ class FtrlOptimizer(Optimizer):
 
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
         accum, linear = slots
-        rate, power = self._number(self._rate, var), self._number(self._power, var)
+        rate, power = self._number(self._learning_rate, var), self._number(self._power, var)
         total = accum + ops.square(grad)
         sigma = (ops.pow(total, power) - ops.pow(accum, power)) / rate
         shrinking = grad + 2 * self._shrinkage * value if self._shrinkage else grad

@@ -22,7 +22,7 @@ class _Sign(Optimizer):
 
     def __init__(self, rate: Any, beta: Any, decay: Decay | None, use_locking: bool, name: str) -> None:
         super().__init__(use_locking, name)
-        self._rate, self._beta, self._decay = rate, beta, decay
+        self._lr, self._beta, self._decay = rate, beta, decay
         self._counts: Any = 1.0
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Variable | None = None, name: str | None = None) -> Operation:
@@ -45,7 +45,7 @@ class _Sign(Optimizer):
         beta = self._number(self._beta, var)
         m = slots[0] * beta + grad * (1 - beta)
         agreed = self._number(self._counts, var) * ops.sign(grad) * ops.sign(m)
-        return [value - self._number(self._rate, var) * self._factor(var, agreed) * grad, m]
+        return [value - self._number(self._lr, var) * self._factor(var, agreed) * grad, m]
 
 
 class AddSignOptimizer(_Sign):

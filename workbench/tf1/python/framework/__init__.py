@@ -8,6 +8,7 @@ from workbench.core.graph import dtype as _dtype
 from workbench.core.graph.build import constant_shape as _constant_shape
 from workbench.core.graph.shape import as_shape as _as_shape
 from workbench.formats import saver as _saver
+from workbench.formats.messages import message
 from workbench.nn import functions as _functions
 from workbench.tf1 import specs as _specs
 from workbench.tf1.missing import Namespace
@@ -16,7 +17,7 @@ from workbench.tf1.python import small as _small
 from workbench.tf1.spelling import names_of as _names_of
 
 __all__ = ["common_shapes", "constant_op", "device", "dtypes", "errors", "errors_impl", "file_io", "function", "graph_io",
-           "graph_util", "graph_util_impl", "importer", "meta_graph", "ops", "random_seed", "smart_cond",
+           "graph_util", "graph_util_impl", "importer", "meta_graph", "op_def_registry", "ops", "random_seed", "smart_cond",
            "sparse_tensor", "tensor_shape", "tensor_spec", "tensor_util", "test_ops", "test_util", "versions"]
 
 
@@ -37,6 +38,14 @@ def _is_constant(tensor_or_op: Any) -> bool:
 def _write(filename: object, file_content: object) -> None:
     with tf.gfile.GFile(filename, "w") as file:
         file.write(file_content)
+
+
+def _registered_ops() -> dict[str, Any]:
+    """Every type of operation of TensorFlow that is offered: its OpDef, which has the name alone; what a type takes is told by
+    the operations of a graph (`op.op_def`)."""
+    from workbench.formats.own import known_types  # the twins of operations are loaded when somebody asks
+
+    return {kind: message("OpDef")(name=kind) for kind in known_types()}
 
 
 constant_op = _of("constant", is_constant=_is_constant, **_borrowed.CONSTANTS)
@@ -84,5 +93,6 @@ test_util = Namespace(TensorFlowTestCase=tf.test.TestCase, gpu_device_name=tf.te
                       assert_equal_graph_def=tf.test.assert_equal_graph_def)
 common_shapes = Namespace(broadcast_shape=tf.broadcast_static_shape,
                           unknown_shape=lambda op: [tf.TensorShape(None) for _ in op.outputs])
+op_def_registry = Namespace(get_registered_ops=_registered_ops)
 device = _of("DeviceSpec")
 test_ops = Namespace()

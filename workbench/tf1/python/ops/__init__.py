@@ -80,7 +80,7 @@ inplace_ops = Namespace(**_borrowed.PLACES)
 linalg = _inner.parts(tf.linalg, """linalg linalg_impl linear_operator linear_operator_composition linear_operator_diag
     linear_operator_full_matrix linear_operator_identity linear_operator_lower_triangular linear_operator_low_rank_update
     linear_operator_util""")
-vars(linalg).update(vars(tf.linalg))
+vars(linalg).update(vars(tf.linalg), linear_operator_util=Namespace(**_borrowed.OPERATORS))
 losses = Namespace(losses=tf.losses, losses_impl=tf.losses, util=tf.losses)
 distributions = _inner.parts(tf.distributions, """bernoulli beta categorical dirichlet dirichlet_multinomial distribution
     distributions exponential gamma kullback_leibler laplace multinomial normal student_t uniform util""")
