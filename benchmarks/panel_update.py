@@ -48,13 +48,13 @@ def step(journal: Journal, number: int, start: float, workers: int, servers: int
 
 
 class Sent:
-    """What would go to the pages."""
+    """What would go to the pages, its JSON written as a comm writes it: the bytes of each message."""
 
     def __init__(self) -> None:
-        self.messages: list[tuple[Any, list[bytes]]] = []
+        self.messages: list[int] = []
 
     def send(self, data: Any, *, buffers: list[bytes]) -> None:
-        self.messages.append((data, buffers))
+        self.messages.append(size((data, buffers)))
 
 
 def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float], list[float], list[int]]:
@@ -80,7 +80,7 @@ def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float
         told = time.thread_time()
         looks.append(1e3 * (looked - began))
         tells.append(1e3 * (told - looked))
-        sizes += [size(message) for message in sent.messages[:1]]
+        sizes += sent.messages[:1]
         sent.messages.clear()
         for peer in peers:
             peer.heard({"command": "ack", "argument": number})      # whatever came

@@ -1,6 +1,7 @@
 /** The page in a cell of any notebook, as anywidget loads it; `workbench/widgets/live.py` is its other end. */
 import type { Answer } from './contract';
 import { RemoteLayouter } from './graph/layouter';
+import { say } from './kit/keep';
 import { Page } from './page';
 import { Talk } from './talk';
 
@@ -99,7 +100,7 @@ class Cell {
       jump: null
     });
     node.classList.add('wb-Cell');
-    this._page.empty.append(Object.assign(document.createElement('p'), { textContent: NOTHING_YET }));
+    this._page.empty.append(this._words);
     _line.cells.add(this);
     this._sight.observe(node);
     this._themes.observe(document.body, { attributes: true });
@@ -114,6 +115,7 @@ class Cell {
 
   show(): void {
     const { talk, refused } = this._line;
+    say(this._words, talk.snapshot.status ? NOTHING_YET : NOTHING_HEARD);
     this._page.show(talk.snapshot, { name: '', trouble: talk.trouble || refused, silence: talk.silence });
   }
 
@@ -129,6 +131,7 @@ class Cell {
 
   private _attend = () => this._line.attend();
   private _restyle = () => this._page.restyle();
+  private _words = document.createElement('p');
   private _seen = false;
   private _page: Page;
   private _sight = new IntersectionObserver(entries => {
@@ -139,6 +142,8 @@ class Cell {
   private _dark = matchMedia('(prefers-color-scheme: dark)');
 }
 
+/** A cell that comes into sight knows nothing of what runs. */
+const NOTHING_HEARD = 'Asking the kernel what runs…';
 const NOTHING_YET =
   'Nothing ran yet. Run a cell that calls Session.run: the graph, step times and loss appear here by themselves.';
 

@@ -19,14 +19,21 @@ export interface GraphState extends Picture {
   rewrite: string;
 }
 
+type Buffers = (ArrayBuffer | ArrayBufferView)[];
+
 /**
- * Put binary number lists (`{"#f4": index}`, `{"#f8": index}`) and deflated JSON (`{"#z": index}`) back where they belong;
- * records have no inherited names.
+ * Put binary number lists (`{"#f4": index}`, `{"#f8": index}`), JSON (`{"#j": index}`) and deflated JSON (`{"#z": index}`)
+ * back where they belong; records have no inherited names.
  */
-export async function unpack(data: unknown, buffers: (ArrayBuffer | ArrayBufferView)[]): Promise<unknown> {
-  if (Array.isArray(data)) {
-    return Promise.all(data.map(item => unpack(item, buffers)));
-  }
+export async function unpack(data: unknown, buffers: Buffers): Promise<unknown> {
+  const later: Promise<void>[] = [];
+  const whole = restored({ data }, buffers, later) as { data: unknown };
+  await Promise.all(later);
+  return whole.data;
+}
+
+/** All but what must be inflated, which comes to its place `later`. */
+function restored(data: unknown, buffers: Buffers, later: Promise<void>[]): unknown {
   if (data === null || typeof data !== 'object') {
     return data;
   }
@@ -37,15 +44,23 @@ export async function unpack(data: unknown, buffers: (ArrayBuffer | ArrayBufferV
   if (typeof record['#f8'] === 'number') {
     return new Float64Array(bytes(buffers[record['#f8']]));
   }
-  if (typeof record['#z'] === 'number') {
-    const inflated = new Blob([bytes(buffers[record['#z']])]).stream().pipeThrough(new DecompressionStream('deflate'));
-    return new Response(inflated).json();
+  if (typeof record['#j'] === 'number') {
+    return restored(JSON.parse(new TextDecoder().decode(buffers[record['#j']])), buffers, later);
   }
-  const made: Record<string, unknown> = Object.create(null);
+  const made = (Array.isArray(data) ? [] : Object.create(null)) as Record<string, unknown>;
   for (const [name, item] of Object.entries(record)) {
-    made[name] = await unpack(item, buffers);
+    const deflated = (item as { '#z'?: unknown } | null)?.['#z'];
+    if (typeof deflated === 'number') {
+      later.push(inflated(buffers[deflated]).then(value => void (made[name] = value)));
+    } else {
+      made[name] = restored(item, buffers, later);
+    }
   }
   return made;
+}
+
+async function inflated(buffer: ArrayBuffer | ArrayBufferView): Promise<unknown> {
+  return new Response(new Blob([bytes(buffer)]).stream().pipeThrough(new DecompressionStream('deflate'))).json();
 }
 
 /** A copy: the message's own bytes need not be aligned for numbers. */

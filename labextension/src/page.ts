@@ -71,7 +71,10 @@ export class Page {
     this._body.append(this._stage.node, side);
     this._verdict.className = 'wb-Verdict';
     this._verdict.setAttribute('aria-live', 'polite');
-    node.append(this._header, this._trouble, this._verdict, this.empty, this._body);
+    const news = document.createElement('div');
+    news.className = 'wb-News';
+    news.append(this._trouble, this._verdict);
+    node.append(this._header, news, this.empty, this._body);
   }
 
   set deadline(milliseconds: number) {
@@ -209,7 +212,10 @@ export class Page {
     this._pauses = !target;
   }
 
-  /** What keeps the panel from showing the truth, and what went wrong: cause first, then what to do. */
+  /**
+   * What keeps the panel from showing the truth, and what went wrong: cause first, then what to do. It stands in the place of
+   * the verdict, so that nothing below moves when it comes and goes, but where the run goes on or its reader has stopped it.
+   */
   private _showTrouble(status: Status | null): void {
     const { trouble, silence } = this._standing;
     const lines: [string, string][] = trouble ? [[trouble, '']] : [];
@@ -219,8 +225,9 @@ export class Page {
         'It is stopped, or busy in a library call; what is shown below is what it said last.'
       ]);
     }
-    if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
-      lines.push([sentence(ended(WORDS[status.state], status)), sentence(status.fix)]);
+    const end = () => [sentence(ended(WORDS[status!.state], status!)), sentence(status!.fix)] as [string, string];
+    if (status?.state === 'failed') {
+      lines.push(end());
     }
     const recovers = status?.state === 'recovering' && !!status.cause;
     if (recovers) {
@@ -228,6 +235,10 @@ export class Page {
     }
     const broken = status?.broken ?? []; // a cell that was saved by an older kernel has none
     lines.push(...broken);
+    this._instead = lines.length > 0;
+    if (status?.state === 'stopped' && status.cause) {
+      lines.push(end());
+    }
     for (const [topic, why] of Object.entries(this._snapshot?.faults ?? {}).filter(([, why]) => why)) {
       lines.push([`The view "${topic}" cannot be shown.`, why]);
     }
@@ -235,8 +246,7 @@ export class Page {
     const text = lines.flat().join('\n');
     put(this._trouble, { hidden: !text });
     const bad = status?.state === 'failed' || !!status?.lost.length || !!silence || recovers || broken.length > 0;
-    const passing = silence && lines.length === 1; // it lies on what is below, which must not move when it comes and goes
-    put(this._trouble, { className: `wb-Trouble${bad ? ' wb-mod-bad' : ''}${passing ? ' wb-mod-passing' : ''}` });
+    put(this._trouble, { className: `wb-Trouble${bad ? ' wb-mod-bad' : ''}` });
     if (text !== this._troubleText) {
       this._troubleText = text;
       this._trouble.replaceChildren(
@@ -252,15 +262,16 @@ export class Page {
   /** The answer to "what is slow, and why": a number and an action; a click leads to the view that proves it. */
   private _showVerdict(view: StragglerView | null): void {
     const verdict = view?.verdict;
-    put(this._verdict, { hidden: !verdict?.text || verdict.kind === 'unknown' });
+    put(this._verdict, { hidden: !verdict?.text || this._instead });
     put(this._verdict, { className: verdict?.alarm ? 'wb-Verdict wb-mod-alarm' : 'wb-Verdict' });
     const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
     if (text !== this._verdict.title) {
+      const see = button('See it', 'Show the newest step in the timeline, which proves it', () => this._prove());
       this._verdict.title = text;
       this._verdict.replaceChildren(
         Object.assign(document.createElement('b'), { textContent: verdict?.text ?? '' }),
         ` ${verdict?.action ?? ''} `,
-        button('See it', 'Show the newest step in the timeline, which proves it', () => this._prove())
+        ...(verdict?.kind === 'unknown' ? [] : [see])
       );
     }
   }
@@ -312,6 +323,7 @@ export class Page {
   private _header = document.createElement('header');
   private _verdict = document.createElement('p');
   private _troubleText = '';
+  private _instead = false; // does what went wrong stand in the place of the verdict?
   private _pauses = true;
   private _trouble = document.createElement('div');
   private _body = document.createElement('div');

@@ -74,6 +74,14 @@ describe('the page in a cell', () => {
     expect(model.sent[1].argument).toEqual({});
   });
 
+  it('says that nothing ran once the kernel has said so, not before', async () => {
+    const words = () => node.querySelector('.wb-Empty')!.textContent;
+    seen([{ isIntersecting: true }]);
+    expect(words()).toBe('Asking the kernel what runs…');
+    model.update({}, { state: 'empty' });
+    await until(() => words()!.startsWith('Nothing ran yet.'));
+  });
+
   it('shows state, verdict and sections, and acknowledges', async () => {
     seen([{ isIntersecting: true }]);
     const { steps, stragglers: work } = planted.find(one => one.kind === 'worker')!;

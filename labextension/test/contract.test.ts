@@ -19,6 +19,17 @@ describe('unpack', () => {
     expect(await unpack({ picture: { '#z': 0 } }, [buffer])).toEqual({ picture: { dot: 'digraph {}', nodes: [] } });
   });
 
+  it('reads JSON that travels as bytes, with all that it holds', async () => {
+    const deflated = new Blob(['["a"]']).stream().pipeThrough(new CompressionStream('deflate'));
+    const texts = await new Response(deflated).arrayBuffer();
+    const written = new TextEncoder().encode('{"work":[{"task":"größer","times":{"#f4":0}},{"#z":1}]}');
+    const made = (await unpack({ seq: 3, topics: { '#j': 2 } }, [new Float32Array([1, 2]).buffer, texts, written])) as any;
+    expect(made.seq).toBe(3);
+    expect(made.topics.work[0].task).toBe('größer');
+    expect([...made.topics.work[0].times]).toEqual([1, 2]);
+    expect(made.topics.work[1]).toEqual(['a']);
+  });
+
   it.each(['f4', 'constructor', '__proto__', 'toString', '<img>', 'a\\b', 'שלום'])(
     'an operation may be called %s',
     async name => {

@@ -49,6 +49,12 @@ describe('stages', () => {
     expect([stages.node.hidden, stages.node.textContent]).toEqual([true, 'Show before']);
   });
 
+  it('says whole which stage is chosen, for which there may be little room', () => {
+    const stages = new Stages(() => undefined);
+    stages.show(GRAPH);
+    expect(stages.choice.title).toContain('1 fold: 2 operations');
+  });
+
   it('colours what a rewrite did, and what is built alike', () => {
     const done = heatOf(GRAPH, 'rewrite');
     expect(done.legend.map(([words]) => words)).toEqual(['added', 'taken away']);

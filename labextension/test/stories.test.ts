@@ -59,20 +59,35 @@ describe('a story', () => {
     expect(pieces[0]).toMatch(/^\d+ of 60 steps · $/);
   });
 
-  it('lays what passes on top, and gives room to what stays', () => {
+  it('says what went wrong in the place of the verdict, beside it where the run goes on or was stopped', () => {
     const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
     page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
     const first = snapshotOf(SCENARIOS[0]);
-    const trouble = (silence: number, state: Status['state']) => {
-      page.show({ ...first, status: { ...first.status!, state } as Status }, { name: '', trouble: '', silence });
-      const { hidden, classList } = node.querySelector<HTMLElement>('.wb-Trouble')!;
-      return [hidden, classList.contains('wb-mod-passing')];
+    const shown = (changes: Partial<Status>, silence = 0) => {
+      page.show({ ...first, status: { ...first.status!, ...changes } as Status }, { name: '', trouble: '', silence });
+      return ['Trouble', 'Verdict'].filter(part => !node.querySelector<HTMLElement>(`.wb-News > .wb-${part}`)!.hidden);
     };
-    expect([trouble(0, 'running')[0], trouble(4, 'running'), trouble(4, 'failed')]).toEqual([
-      true,
-      [false, true],
-      [false, false]
-    ]);
+    const cause = 'planted';
+    const lost = [{ task: '/job:worker/task:1', cause: 'It ended', fix: '' }] as unknown as Status['lost'];
+    expect(shown({})).toEqual(['Verdict']);
+    expect(shown({}, 4)).toEqual(['Trouble']);
+    expect(shown({ broken: [['loss is no finite number since step 4.', 'Stop.']] })).toEqual(['Trouble']);
+    expect(shown({ state: 'recovering', cause })).toEqual(['Trouble']);
+    expect(shown({ state: 'failed', cause, lost })).toEqual(['Trouble']);
+    expect(shown({ state: 'stopped', cause })).toEqual(['Trouble', 'Verdict']);
+    expect(shown({ lost })).toEqual(['Trouble', 'Verdict']);
+  });
+
+  it('offers no proof of what is not known, and says it all the same', () => {
+    vi.useFakeTimers();
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const first = snapshotOf(SCENARIOS[0]);
+    const verdict = { kind: 'unknown', subject: '', cost: 0, text: 'Of before.', action: '', alarm: false };
+    vi.advanceTimersByTime(1000);
+    page.show({ ...first, stragglers: { ...first.stragglers!, verdict } }, { name: '', trouble: '', silence: 0 });
+    expect(node.querySelector('.wb-Verdict')!.textContent!.trim()).toBe('Of before.');
+    expect(node.querySelector('.wb-Verdict button')).toBeNull();
   });
 
   it('says what is no number any more, why it recovers, and how many tasks answered while they start', () => {

@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { TimelineView } from '../src/contract';
 import { moved, place, timeAt, zoomed } from '../src/kit/stretch';
 import { ticks } from '../src/kit/ticks';
+import { HeatMap } from '../src/kit/heatmap';
+import { Board } from '../src/timeline/board';
 import { arrow, arrowAt, type Frame, markAt, next } from '../src/timeline/hit';
 import { selected } from '../src/timeline/hands';
 import { unitOf } from '../src/timeline/paint';
@@ -208,11 +210,45 @@ const none = () => {
 };
 const NOTHING_ASKED = { ask: none, jump: null, layouter: none, turn: none };
 
+describe('a name without room', () => {
+  it('is said whole where the pointer is on it, in the timeline and in the heat map', () => {
+    const board = new Board({ look: () => undefined, selected: () => undefined });
+    const { view } = PLANTED[0];
+    board.show(view, new Set(), new Set());
+    const { rows } = board.frame()!;
+    const canvas = board.node.querySelector('canvas')!;
+    board.point(5, rows[1].top + 1);
+    expect(canvas.title).toBe(`${view.lanes[1].label}: ${view.lanes[1].task}`);
+    board.point(5, 1);
+    expect(canvas.title).toBe('');
+    board.dispose();
+    const map = new HeatMap('Work');
+    map.set([{ name: 'a_long_job:12', group: 'a', color: '', xs: [1], ys: [1], marked: false, lost: false }], '');
+    const drawn = map.node.querySelector('canvas')!;
+    drawn.dispatchEvent(Object.assign(new Event('pointermove'), { offsetX: 5, offsetY: 3 }));
+    expect(drawn.title).toBe('a_long_job:12');
+    map.dispose();
+  });
+});
+
 describe('what is said beside the step', () => {
   it('tells in a legend what each pattern means', () => {
     const section = new TimelineSection(NOTHING_ASKED);
     const keys = [...section.node.querySelectorAll<HTMLElement>('.wb-Legend i')].map(key => key.dataset.part);
     expect(keys).toEqual([...named('all even').view.kinds, 'path', 'message']);
+    section.dispose();
+  });
+
+  it('says no untruth until the picture comes: others know of steps', () => {
+    const section = new TimelineSection(NOTHING_ASKED);
+    const snapshot = { ...snapshotOf(NAMES[0]), timeline: null };
+    const words = () => section.node.querySelector('.wb-Section-note')!.textContent;
+    for (const state of ['running', 'finished', 'failed'] as const) {
+      section.show({ ...snapshot, status: { ...snapshot.status!, state } }, new Set());
+      expect(words()).toBe('The newest step is drawn in a moment.');
+    }
+    section.show({ ...snapshot, steps: null, status: { ...snapshot.status!, state: 'ready' } }, new Set());
+    expect(words()).toContain('No step was recorded yet');
     section.dispose();
   });
 

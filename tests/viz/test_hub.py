@@ -324,6 +324,14 @@ def test_one_step_in_so_many_stays_so_however_long_a_run_of_many_tasks_goes_on()
     assert len(taken) < 300 and max(b - a for a, b in itertools.pairwise(ordered[20:])) < 40 and ordered[-1] > 1150
 
 
+def test_of_many_short_steps_a_sample_has_few_although_each_has_one_span():
+    sample, task = Sample(), "/job:localhost/task:0"
+    for first in range(0, 6000, 100):
+        came = [Span("step", "s", task, "", 0, 0.0, 1.0, number, executable="s_0") for number in range(first, first + 100)]
+        taken = len(sample.of(Batch(came), "s", True))
+    assert 0 < taken <= 25
+
+
 def test_what_nobody_watches_is_not_read(journal):
     hub = hub_of(journal)
     page = Page(hub, work={})
@@ -485,6 +493,38 @@ def test_a_new_session_is_shown_in_place_of_the_old_one(journal):
     journal.graph(fixtures.dense_graph(2, key="next_0"))
     journal.set_status(session="next")
     assert page.look().topics["graph"].key == "next_0"
+
+
+def test_the_page_of_a_cluster_is_offered_to_the_runs_that_use_it(journal):
+    page = Page(hub_of(journal), work={})
+    journal.set_status(page="http://scheduler:8787/workbench", tasks=("/job:ps/task:0", "/job:worker/task:0"))
+    page.look()
+    assert page.status["page"] == "http://scheduler:8787/workbench"
+    journal.set_status(session="local", tasks=("/job:localhost/task:0",))
+    page.look()
+    assert page.status["page"] == ""
+    journal.set_status(session="cluster", tasks=("/job:worker/task:0",))
+    page.look()
+    assert page.status["page"] == "http://scheduler:8787/workbench"
+
+
+def test_a_verdict_of_before_training_was_brought_back_is_none_until_new_steps_come(journal, hurried):
+    page = Page(hub_of(journal), work={})
+
+    def told() -> tuple[str, int]:
+        page.look()
+        view = next(one.topics["work"] for one in reversed(page.updates) if "work" in one.topics)
+        return view.verdict.text, len(view.rows)
+    before, old = told(), ("Training is brought back; what is shown of its steps is of before.", 4)
+    assert before == (before[0], 4) and "worker:1 costs" in before[0]
+    journal.set_status(state="recovering", what="opening the tasks anew", part=1, parts=2)
+    assert told() == old
+    journal.set_status(state="running")
+    assert told() == old
+    now = time.perf_counter()
+    for number in range(20, 40):
+        now = fixtures.write_step(journal, number, now, slow=1.8)
+    assert told()[0].startswith("worker:1 costs")
 
 
 def test_the_step_is_the_newest_also_between_two_changes_of_the_status(journal):

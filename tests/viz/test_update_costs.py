@@ -1,27 +1,32 @@
 """What a picture costs the kernel, counted in calls of functions: what is done for each span is done by columns."""
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 from benchmarks.panel_update import step
 from tests.ui.records import large
 from workbench.core.rings import Rows
+from workbench.core.run.gate import gate
 from workbench.core.trace import Journal, Span
 from workbench.viz import blame
 from workbench.viz.accounting import Accounting
 from workbench.viz.batch import Batch
-from workbench.viz.books import Sample
+from workbench.viz.books import ACCOUNTS, Sample
 from workbench.viz.graph_view import GraphPicture
 from workbench.viz.hub import Hub, Watcher, hub_of
 from workbench.viz.node_view import LISTED
 from workbench.viz.schema import NodeDetails
 from workbench.viz.step_index import StepIndex
+from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import judge
 from workbench.viz.views.timeline import TimelineParameters
+from workbench.widgets.peer import Peer
 from workbench.widgets.wire import pack
 
 WORKERS = 252
@@ -66,7 +71,36 @@ def test_one_more_step_and_its_verdict_cost_few_calls_however_many_spans_it_has(
         judge(accounting)
     accounting.feed(steps[-1])
     assert calls(lambda: accounting.settle(everything=True)) < 0.75 * len(steps[-1])
-    assert calls(lambda: judge(accounting)) < 12 * TASKS
+    assert calls(lambda: judge(accounting)) < 10 * TASKS
+
+
+def lone(steps: int) -> Accounting:
+    """Steps of a task that is alone, one after the other."""
+    accounting, task = Accounting(), "/job:localhost/task:0"
+    accounting.feed([Span("step", "session_0", task, f"{task}/device:CPU:0", 0, i, i + 0.5, i, executable="session_0_1")
+                     for i in range(steps)])
+    return accounting
+
+
+def test_the_steps_of_a_sample_and_of_its_time_are_found_without_comparing_each_with_each():
+    few, many = (calls(lambda steps=steps: lone(steps).settle(everything=True, accounts=steps // 4)) for steps in (500, 1000))
+    assert many < 2.1 * few
+
+
+def test_of_short_steps_of_few_tasks_a_verdict_accounts_for_few():
+    """Each costs what it costs, however few tasks it has."""
+    accounting = lone(300)
+    accounting.settle(everything=True, accounts=ACCOUNTS)
+    assert 8 <= accounting.count <= 20
+
+
+def test_the_verdict_on_a_task_that_is_alone_looks_for_no_messages():
+    accounting = lone(40)
+    accounting.settle(everything=True)
+    judge(accounting)
+    accounting.feed([Span("step", "session_0", "/job:localhost/task:0", "", 0, 40.0, 40.5, 40, executable="session_0_1")])
+    accounting.settle(everything=True)
+    assert calls(lambda: judge(accounting)) < 1_200
 
 
 def test_the_first_verdict_loads_no_part_of_numpy_besides():
@@ -132,8 +166,49 @@ def test_the_picture_of_a_step_costs_few_calls_however_many_spans_it_has():
     hub, _watcher = drawing(spans)
     hub.whole("timeline", TimelineParameters(step=4))  # whose places are all new
     seen = []
-    assert calls(lambda: seen.append(hub.whole("timeline"))) < 4 * len(spans[-1])
+    assert calls(lambda: seen.append(hub.whole("timeline"))) < 1.5 * len(spans[-1])
     assert seen[0].step == 5 and len(seen[0].lanes) == 40 and seen[0].lane_count > TASKS
+
+
+def test_the_course_of_steps_costs_few_calls_for_tasks_that_it_does_not_show():
+    accounting, times = Accounting(), StepTimes()
+    for spans in recorded(3):
+        accounting.feed(spans)
+        accounting.settle(everything=True)
+    times.feed(accounting.steps)
+    executables, seen = {step.executable for step in accounting.steps}, []
+    assert calls(lambda: seen.append(times.view(executables, tasks=1))) < 5 * TASKS
+    assert len(seen[0].view.tasks) == 1 and seen[0].view.more == TASKS - 1
+
+
+class Line:
+    """Bytes that a comm would write, and those that it would only send."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def send(self, data: Any, *, buffers: list[bytes]) -> None:
+        self.sent += len(json.dumps(data)) + sum(map(len, buffers))
+
+
+def test_what_a_page_is_told_is_written_as_json_once(monkeypatch):
+    """Not to be weighed and again to be sent, and what has not changed of the status not at all."""
+    steps, line, written, dumps = recorded(6), Line(), list[int](), json.dumps
+    hub, _watcher = drawing(steps[:3])
+    peer = Peer(line, hub, gate, answered=True)
+    peer.watcher.watch({"timeline": None})
+    hub.journal.set_status(state="running", tasks=tuple(f"/job:worker/task:{i}" for i in range(WORKERS)))
+    monkeypatch.setattr(json, "dumps", lambda *given, **how: (text := dumps(*given, **how), written.append(len(text)))[0])
+    for number, spans in enumerate(steps[3:]):
+        for span in spans:
+            hub.journal.span(span)
+        later = time.perf_counter() + 10.0 * number
+        hub.look(later)
+        hub.look(later + 5.0)  # no more of the step will come
+        line.sent, written[:] = 0, []
+        peer.serve(later)
+        assert line.sent > 5_000
+    assert sum(written) < 0.35 * line.sent, "the status of the first one was new; columns are no JSON"
 
 
 def test_the_picture_of_a_step_reads_no_spans_of_later_ones(monkeypatch):

@@ -18,6 +18,7 @@ from comm.base_comm import CommManager
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from tests.widgets.reading import read
 from workbench.core.run.gate import Gate
 from workbench.core.trace import Journal
 from workbench.viz.contract import digest
@@ -88,7 +89,7 @@ class FrontEnd:
                 data = message["content"]["data"]
                 self.status |= data["status"]
                 if data["kind"] == kind:
-                    return data, message["buffers"]
+                    return read(data, message["buffers"]), message["buffers"]
 
     def subshell(self) -> str:
         request = self.client.session.msg("create_subshell_request", {})

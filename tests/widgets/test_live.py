@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 from tests.viz import fixtures
+from tests.widgets.reading import read
 from workbench import errors
 from workbench.core.run.gate import Gate
 from workbench.core.trace import Journal
@@ -65,8 +66,9 @@ class Shown(LiveView):
         super().__init__(*given)
 
     def send(self, content, buffers=None) -> None:
+        said = content.get("said")
         for heard in list(self.heard):
-            heard(content)
+            heard({**content, "said": read(said, buffers)} if said else content)
 
 
 @pytest.fixture

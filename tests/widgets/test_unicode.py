@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.widgets.reading import read
 from workbench.core.run.gate import gate
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 from workbench.viz.hub import LARGEST, hub_of
@@ -26,8 +27,9 @@ class Page:
         self.texts: list[str] = []
 
     def send(self, data: Any, *, buffers: list[bytes]) -> None:
-        self.texts.append(json.dumps(data, ensure_ascii=False).encode().decode())
-        self.topics.update(data.get("topics", {}))
+        said = read(data, buffers)
+        self.texts.append(json.dumps(said, ensure_ascii=False).encode().decode())
+        self.topics.update(said.get("topics", {}))
 
 
 def journal_of(words: tuple[str, ...]) -> Journal:

@@ -15,10 +15,11 @@ its last one ended, and the five parts add up to it:
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -38,6 +39,7 @@ ENDS = 20_000  # steps whose ends are remembered
 UNRECORDED = 200  # steps, one after the other, of which none need have been recorded
 REMEMBERED = 50_000  # spans of accounted steps in which causes are looked up
 OVERLAPPING = 512  # steps that may lie in one step's time
+FEWEST = 8  # tasks that a step counts for at least where only so much is accounted for: what it costs besides
 SETTLED = 0.7  # seconds after the end of a step in which its spans may still come (tasks send twice a second)
 _RUNS = ("op", "segment")
 
@@ -159,8 +161,9 @@ class Accounting:
         """Account for the steps whose spans have come, all of them with `everything`; the new ones. `told`: until when all
         tasks have said what ended; where one does not, `SETTLED` decides.
 
-        Beyond `accounts` (tasks times steps, at least one step of each executable) evenly many steps are left unaccounted:
-        of many like steps a sample says as much. Yields now and then, so that others may work in between.
+        Beyond `accounts` (tasks times steps, at least one step of each executable; a step of few tasks counts for `FEWEST`)
+        evenly many steps are left unaccounted: of many like steps a sample says as much. Yields now and then, so that others
+        may work in between.
         """
         told = max(told, self._newest - SETTLED)
         ready = [key for key, opened in self._open.items() if everything or opened.end < told]
@@ -168,7 +171,7 @@ class Accounting:
             ready = sorted(self._open, key=lambda key: self._open[key].end)[:-1]
         found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
         found = [(key, opened) for key, opened in found if opened.batch.rows and opened.tells and self._whole(opened)]
-        stride = -(-sum(len(opened.tasks) for _, opened in found) // accounts) if found else 1
+        stride = -(-sum(max(FEWEST, len(opened.tasks)) for _, opened in found) // accounts) if found else 1
         chosen = _evenly([opened for _, opened in found], stride)
         self._remember(_near([opened for _, opened in found], chosen))
         made = []
@@ -257,9 +260,10 @@ def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:
     """The chosen steps, and those that lie in their time: what others do meanwhile explains their waiting."""
     if len(chosen) == len(found):
         return found
-    spans = [(opened.start, opened.end) for opened in found if id(opened) in chosen]
-    return [opened for opened in found if id(opened) in chosen
-            or any(start < opened.end and opened.start < end for start, end in spans)]
+    ordered = sorted((opened.start, opened.end) for opened in found if id(opened) in chosen)
+    starts, latest = [start for start, _ in ordered], list(accumulate((end for _, end in ordered), max))
+    begun = [bisect_left(starts, opened.end) for opened in found]  # of the chosen ones before it ends
+    return [opened for opened, many in zip(found, begun) if id(opened) in chosen or (many and latest[many - 1] > opened.start)]
 
 
 def _lone(opened: _Open, names: Names) -> Ledger | None:

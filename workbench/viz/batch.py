@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.trace import KINDS, Row, Span, run_of, spans_of
-from workbench.viz.names import begins
+from workbench.viz.names import Names, begins
 
 __all__ = ["Batch", "Piece"]
 
@@ -61,6 +61,16 @@ class Batch:
     def kind(self) -> np.ndarray:
         """Places in `KINDS`, beyond them what is none of them."""
         return np.fromiter(map(_KIND.get, self.texts("kind"), repeat(len(KINDS))), np.int64, len(self))
+
+    @cached_property
+    def names(self) -> Names:
+        """The numbers of its tasks."""
+        return Names()
+
+    @cached_property
+    def task(self) -> np.ndarray:
+        """Of each span the number of its task in `names`."""
+        return self.names.column(self.texts("task"))
 
     @cached_property
     def step(self) -> np.ndarray:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_right
+from dataclasses import replace
 
 from workbench.core.trace import Journal, TaskRecord
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.batch import Batch, Piece
 from workbench.viz.reader import CATCH_UP, Reader, Shared, per_journal
 from workbench.viz.slices import Slices
-from workbench.viz.verdict import UNKNOWN, Summary, complete, judging, regular
+from workbench.viz.verdict import BEFORE, UNKNOWN, Summary, complete, judging, regular
 
 __all__ = ["Books", "Sample", "books_of"]
 
 JUDGED = 0.5  # seconds between two verdicts
 SAMPLED = 350  # spans per update, as they usually come, beyond which one step in two, in four, … is accounted for
+STEP = 15  # spans that a step counts for besides its own: what it costs however few it has
 CHANGES = 50  # of the sample that are remembered, for spans that come late
 ACCOUNTS = 160  # tasks times steps that are accounted for per verdict, at least one step: of many a sample;
 FIRST = 500  # for the first one
@@ -46,7 +48,7 @@ class Sample:
         pieces = batch.pieces
         chosen = [piece for piece in pieces if (piece.step * _SCATTER >> 16) % self._stride(piece.step) == 0]
         if sparing and pieces and min(piece.step for piece in pieces) >= self._froms[-1]:
-            self._pace(sum(len(piece.places) for piece in pieces), max(piece.step for piece in pieces) + 1)
+            self._pace(sum(STEP + len(piece.places) for piece in pieces), max(piece.step for piece in pieces) + 1)
         return chosen
 
     def _stride(self, step: int) -> int:
@@ -77,7 +79,8 @@ class Books:
         self._looked = 0.0
         self._cost, self._last_cost = 0.0, 0.0  # seconds of work on the next one so far, and on the last one
         self._judged: Summary = UNKNOWN
-        self._shown: tuple[Summary, tuple[TaskRecord, ...], tuple[str, ...]] = UNKNOWN, (), ()  # what `summary` was made of
+        self._shown: tuple[Summary, bool, tuple[TaskRecord, ...], tuple[str, ...]] = UNKNOWN, False, (), ()  # as `summary`
+        self._recovering = float("-inf")  # until when training was last seen to be brought back
         self.summary: Summary = UNKNOWN  # the newest verdict, with a row for each lost task
         self.version = 0  # of the summary
         self.regular: tuple[str, ...] = ()  # executables that the run steps regularly
@@ -115,11 +118,14 @@ class Books:
         self._show()
 
     def _show(self) -> None:
-        """Say what is known now, if that is not what was said last."""
-        status = self.journal.status
-        shown = self._judged, status.lost, status.tasks if status.lost else ()
-        if shown[0] is not self._shown[0] or shown[1:] != self._shown[1:]:
-            self._shown, self.summary = shown, complete(self._judged, status)
+        """Say what is known now, if that is not what was said last; of steps before training was brought back only how long
+        they took: who held them up may be gone."""
+        status, judged = self.journal.status, self._judged
+        self._recovering = time.perf_counter() if status.state == "recovering" else self._recovering
+        before = judged is not UNKNOWN and judged.until <= self._recovering
+        shown = judged, before, status.lost, status.tasks if status.lost else ()
+        if judged is not self._shown[0] or shown[1:] != self._shown[1:]:
+            self._shown, self.summary = shown, complete(replace(judged, verdict=BEFORE) if before else judged, status)
             self.version += 1
 
     def _slice(self, now: float) -> float:

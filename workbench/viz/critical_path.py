@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.core.trace import KINDS, Span
 from workbench.viz.batch import Batch
-from workbench.viz.names import Names, different
+from workbench.viz.names import different
 from workbench.viz.units import ms
 
 __all__ = ["Link", "critical_path", "explain", "path_through"]
@@ -76,7 +76,7 @@ class _Past:
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
-        self._task = Names().column(batch.texts("task"))
+        self._task = batch.task
         self.leaves = np.arange(len(batch))
         operations, segments = (np.flatnonzero(batch.kind == _KIND[kind]) for kind in ("op", "segment"))
         if len(operations):  # without the segments whose operations were recorded one by one

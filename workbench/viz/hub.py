@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from workbench.core.trace import Journal, StatusRecord
 from workbench.viz.books import books_of
 from workbench.viz.losses import broken
+from workbench.viz.palette import device_order
 from workbench.viz.reader import Shared, per_journal
 from workbench.viz.schema import Answer, Update
 from workbench.viz.views import VIEWS, View, parameters
@@ -87,7 +88,7 @@ class Watcher:
         while True:
             before = dict(self._sent)
             topics, faults = self._news(wanted)
-            nbytes = self._weigh(Update(0, self._hub.said, topics, faults)) if self._weigh and topics else 0
+            nbytes = self._weigh(Update(0, self._unheard(self._hub.said), topics, faults)) if self._weigh and topics else 0
             if nbytes <= LARGEST:
                 return topics, faults
             self._sent = before
@@ -101,9 +102,11 @@ class Watcher:
     def _changed(self) -> dict[str, Any]:
         """What changed of the status since it was told last, and how long the state has lasted."""
         status = self._hub.status()
-        changed = {name: value for name, value in status.items() if self._status.get(name, _NOTHING) != value}
-        self._status = status
+        changed, self._status = self._unheard(status), status
         return changed
+
+    def _unheard(self, status: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in status.items() if self._status.get(name, _NOTHING) != value}
 
     def _news(self, wanted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         topics, faults = {}, {}
@@ -163,6 +166,8 @@ class Hub:
         record = self.journal.current()
         status = {name: getattr(record, name) for name in _SAID}
         status["tasks"] = list(record.tasks)
+        if record.tasks and all(device_order(task)[0] == "localhost" for task in record.tasks):
+            status["page"] = ""  # of a cluster that this run does not use
         status["lost"] = [{**asdict(lost), **({} if i < DESCRIBED else {"cause": "", "fix": ""})}
                           for i, lost in enumerate(record.lost)]
         status["broken"] = [list(words) for words in broken(record)]

@@ -11,8 +11,7 @@ from workbench.viz.palette import short_task
 __all__ = ["broken", "losses"]
 
 NAMED = 4  # tasks of which each is named
-_FIX = ("What is learned from there on is lost: stop, lower the learning rate or look for log(0) and divisions by 0, and go on "
-        "from a checkpoint.")
+_FIX = "Stop, lower the learning rate or look for log(0) and divisions by 0, and restore a checkpoint."
 
 
 def broken(status: StatusRecord) -> list[tuple[str, str]]:

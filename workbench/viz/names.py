@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 
@@ -29,9 +30,10 @@ class Names:
 
     def column(self, texts: list[str]) -> np.ndarray:
         """The numbers of many texts that are few different ones."""
-        for text in dict.fromkeys(texts):  # as they come: what is equal is ordered by number, in every process alike
-            if text not in self.numbers:
-                self.number(text)
+        # as they come: what is equal is ordered by number, in every process alike
+        new = [text for text in dict.fromkeys(texts) if text not in self.numbers]
+        self.numbers.update(zip(new, count(len(self.texts))))
+        self.texts += new
         return np.fromiter(map(self.numbers.__getitem__, texts), np.int64, len(texts))
 
     def links(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:

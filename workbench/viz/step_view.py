@@ -100,12 +100,14 @@ class StepTimes:
         """
         chosen = [self._lines[name] for name in executables if name in self._lines]
         most: dict[str, float] = {}
+        recent: dict[str, float] = {}  # what the newest step was to a task
         for lines in chosen:
             for task, pieces in lines.pieces.items():
                 most[task] = max(most.get(task, 0), pieces)
+                recent[task] = max(recent.get(task, 0.0), lines.tasks[task][-1][2])
         shown = max(1, min(tasks, MOST, len(most)))
         newest = max(8, min(self._window, POINTS // max(1, shown)))
-        longest = sorted(most, key=lambda task: -self._recent(task, chosen))[:shown]
+        longest = sorted(most, key=recent.__getitem__, reverse=True)[:shown]
         course = Course(StepView([], len(most) - len(longest), newest), {})
         for task in sorted(longest, key=device_order):
             own = [lines for lines in chosen if task in lines.tasks and 2 * lines.pieces[task] >= most[task]]
@@ -123,8 +125,3 @@ class StepTimes:
         ordered = sorted(time for time, end in zip(times, ends) if end > cut) or sorted(times)
         return TaskSteps(task, color_of(task), times, numbers, ordered[len(ordered) // 2],
                          ordered[int(0.95 * (len(ordered) - 1))], count, ends)
-
-    @staticmethod
-    def _recent(task: str, chosen: Iterable[_Lines]) -> float:
-        """What the newest step was to `task`."""
-        return max((lines.tasks[task][-1][2] for lines in chosen if task in lines.tasks), default=0.0)

@@ -25,7 +25,7 @@ from workbench.viz.slices import Slices, drain
 from workbench.viz.units import ms
 from workbench.viz.window import Window, middles_of_others, typical, typicals
 
-__all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "judge", "judging", "regular"]
+__all__ = ["BEFORE", "NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "judge", "judging", "regular"]
 
 NOTHING_YET = "No step has finished yet."
 TOO_FEW = "Too few steps have ended to say what holds them up."
@@ -98,6 +98,7 @@ class Summary:
 
 
 UNKNOWN = Summary(Verdict("unknown", "", 0.0, NOTHING_YET, ""), [])
+BEFORE = Verdict("unknown", "", 0.0, "Training is brought back; what is shown of its steps is of before.", "")
 
 
 @dataclass(slots=True)
@@ -206,6 +207,8 @@ def _blamed(window: Window, whole: float) -> Slices[list[_Found]]:
 
 def _links(window: Window) -> list[_Found]:
     """The link that costs most of those that take longer than the ones between the same jobs do."""
+    if not any(len(step.links.rows) for step in window.steps):  # nothing is sent
+        return []
     links, taken = window.side_by_side([step.received for step in window.steps])
     jobs = window.names.derived(_jobs, links)
     own, medians, usual = typicals(taken), middles(taken), np.full(len(links), np.nan)
@@ -323,17 +326,17 @@ def _rows(window: Window, gaps: np.ndarray, costs: Mapping[str, float], apart: b
         counted[:, places] &= 2 * np.nan_to_num(pieces) >= np.nanmax(pieces, 0)
         medians[places] = window.middle_of(counted)[places]
     roots = window.waits_for(counted)
-    words = {pair: _root_words(*pair) for pair in set(zip(window.tasks, roots))}
     yield
     gap = middles(np.where(counted, gaps[:, None], np.nan))
     work, transfer, feed, wait, uncovered, whole, _ = 1e3 * medians.T
-    named = [words[pair] if waits else "" for pair, waits in zip(zip(window.tasks, roots), (wait > 0).tolist())]
+    named = [_root_words(task, root) if waits else "" for task, root, waits in zip(window.tasks, roots, (wait > 0).tolist())]
     times = (work, transfer, feed + 1e3 * gap, wait, uncovered, whole + 1e3 * gap)
     yield
     cost = map(costs.get, window.tasks, repeat(0.0))
     rows = list(map(Row, window.tasks, *(column.tolist() for column in times), cost, named))
     # below that they stand in the order of their tasks: a little more or less must not move what one reads
-    return sorted(rows, key=lambda row: -round(row.cost, 3) if row.cost >= NOTICEABLE else 0.0)
+    costly = [row for row in rows if row.cost >= NOTICEABLE]
+    return [*sorted(costly, key=lambda row: -round(row.cost, 3)), *(row for row in rows if row.cost < NOTICEABLE)]
 
 
 def _root_words(task: str, root: Root | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -17,6 +17,7 @@ __all__ = ["Window", "middles_of_others", "typical", "typicals"]
 
 _COLUMN = {name: number for number, name in enumerate(PARTS)}
 BLOCK = 1 << 20  # sums that are looked through at once
+SERVING = ("ps", "parameter_server", "chief")  # jobs
 TRIMMED = 0.1  # part of the steps that does not count, the most expensive ones
 
 
@@ -51,6 +52,13 @@ def middles_of_others(values: np.ndarray) -> np.ndarray:
     return np.asarray((ordered[low] + ordered[high]) / 2)
 
 
+@lru_cache(16)  # the same tasks come in every verdict
+def _ordered(tasks: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The places of these in the order of their names, and of each in this order: does it serve by its name?"""
+    order = sorted(range(len(tasks)), key=lambda at: device_order(tasks[at]))
+    return np.array(order), np.array([device_order(tasks[at])[0] in SERVING for at in order])
+
+
 class Window:
     """Some steps of one accounting side by side: [step, task, part], nothing (NaN) where a task took no part."""
 
@@ -58,12 +66,12 @@ class Window:
         self.steps, self.names = steps, steps[0].names
         texts = self.names.texts
         numbers = np.flatnonzero(np.bincount(np.concatenate([step.tasks for step in steps]))).tolist()
-        numbers.sort(key=lambda number: device_order(texts[number]))
-        self._numbers = numbers  # of the tasks
-        self.tasks = [texts[number] for number in numbers]
+        order, self._serving = _ordered(tuple(map(texts.__getitem__, numbers)))
+        self._numbers = np.array(numbers)[order]  # of the tasks
+        self.tasks = list(map(texts.__getitem__, self._numbers.tolist()))
         self.place = {task: at for at, task in enumerate(self.tasks)}
         at = np.full(len(texts), -1)
-        at[numbers] = np.arange(len(numbers))
+        at[self._numbers] = np.arange(len(numbers))
         self._rows = [at[step.tasks] for step in steps]  # of each step, its tasks' places
         self._values = np.full((len(steps), len(self.tasks), len(PARTS)), np.nan)
         for number, (rows, step) in enumerate(zip(self._rows, steps)):
@@ -87,17 +95,16 @@ class Window:
         return dict(zip(self.tasks, self.middle[:, _COLUMN[name]].tolist()))
 
     @cached_property
-    def workers(self) -> list[str]:
-        """The tasks whose work is the step: workers where there are some, else all; without those that only lend a hand."""
-        named = [t for t in self.tasks if device_order(t)[0] not in ("ps", "parameter_server", "chief")] or self.tasks
-        pieces = self.medians("pieces")
-        most = max((pieces[task] for task in named), default=0)
-        return [task for task in named if 2 * pieces[task] >= most]
+    def working(self) -> np.ndarray:
+        """The places of the tasks whose work is the step: of workers where there are some, else of all; without those that
+        only lend a hand."""
+        pieces, named = self.middle[:, _COLUMN["pieces"]], ~self._serving if not self._serving.all() else self._serving
+        return np.flatnonzero(named & (2 * pieces >= pieces[named].max(initial=0)))
 
     @cached_property
-    def working(self) -> np.ndarray:
-        """The places of the workers."""
-        return np.array([self.place[worker] for worker in self.workers])
+    def workers(self) -> list[str]:
+        """These tasks."""
+        return list(map(self.tasks.__getitem__, self.working.tolist()))
 
     @cached_property
     def present(self) -> np.ndarray:
@@ -144,8 +151,7 @@ class Window:
     @cached_property
     def blames(self) -> list[Blame]:
         """What each step says of its workers and servers."""
-        numbers = [np.array([self._numbers[self.place[task]] for task in tasks], np.int64)
-                   for tasks in (self.workers, self.servers)]
+        numbers = self._numbers[self.working], np.delete(self._numbers, self.working)
         return [blame(step, *numbers) for step in self.steps]
 
     @cached_property

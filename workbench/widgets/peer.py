@@ -13,7 +13,7 @@ from workbench.core.run.gate import Gate
 from workbench.viz.hub import Hub
 from workbench.viz.schema import Answer, Update
 from workbench.widgets.commands import carry_out
-from workbench.widgets.wire import pack, size
+from workbench.widgets.wire import pack, size, written
 
 __all__ = ["SILENT", "WINDOW", "Carrier", "Peer"]
 
@@ -84,8 +84,8 @@ class Peer:
         self._carrier.send(data, buffers=buffers)
 
     def _weigh(self, update: Update) -> int:
-        """Bytes that an update takes; its pictures are packed once, for this and for their way."""
-        self._weighed = update.topics, *pack(update.topics)
+        """Bytes that an update takes; its pictures are packed and written once, for this and for their way."""
+        self._weighed = update.topics, *written(pack(update.topics))
         return size(self._packed(update))
 
     def _packed(self, update: Update) -> tuple[Any, list[bytes]]:

@@ -17,7 +17,7 @@ from comm.base_comm import BaseComm
 
 from workbench.viz.schema import Picture, plain
 
-__all__ = ["BusySign", "LiveComm", "busy_sign", "pack", "size"]
+__all__ = ["BusySign", "LiveComm", "busy_sign", "pack", "size", "written"]
 
 SHORT = 16               # lists of fewer numbers stay JSON
 EXACT = 1e-5             # of what a list spans: what rounding to float32 may cost
@@ -128,10 +128,20 @@ def pack(value: Any, before: Sequence[bytes] = ()) -> tuple[Any, list[bytes]]:
     return _packed(value, buffers), buffers
 
 
+def written(packed: tuple[Any, list[bytes]]) -> tuple[Any, list[bytes]]:
+    """The same with its JSON as one more buffer, `{"#j": index}`: so what it weighs is known, and nobody writes it again."""
+    data, buffers = packed
+    return {"#j": len(buffers)}, [*buffers, _json(data)]
+
+
 def size(packed: tuple[Any, list[bytes]]) -> int:
     """Bytes that it takes on its way."""
     data, buffers = packed
-    return len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()) + sum(map(len, buffers))
+    return len(_json(data)) + sum(map(len, buffers))
+
+
+def _json(data: Any) -> bytes:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _legible(text: str) -> str:

@@ -14,7 +14,6 @@ export class Stages {
   constructor(private _ask: (stage: number, before: boolean) => void) {
     this.choice.className = 'wb-Graph-choice';
     this.choice.setAttribute('aria-label', 'Stage of the graph');
-    this.choice.title = 'Each rewrite of the graph, and its partition';
     this.choice.addEventListener('change', () => {
       this._turn(false);
       this._ask(Number(this.choice.value), false);
@@ -37,6 +36,8 @@ export class Stages {
     if (document.activeElement !== this.choice || !graph) {
       put(this.choice, { value: String(shown) });
     }
+    // what is chosen may have more letters than room
+    put(this.choice, { title: `${this.choice.selectedOptions[0]?.text ?? ''}: each rewrite of the graph, and its partition` });
     this._at = shown;
     put(this.node, { hidden: shown < 0 });
     put(this._side, { hidden: shown < 1 });

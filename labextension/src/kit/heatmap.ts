@@ -2,6 +2,7 @@
 import { Canvas, type Pen } from './canvas';
 import { axisOf, type Cells, cellsOf, type Course } from './cells';
 import { mix, type Theme, WARM } from './colour';
+import { put } from './keep';
 import { clipped, duration } from './text';
 
 export interface HeatRow extends Course {
@@ -126,6 +127,8 @@ export class HeatMap {
 
   private _point(x: number, y: number): void {
     const [row, column] = [Math.floor(y / this._tall), Math.floor((x - SIDE) / this._wide)];
+    const named = x < SIDE ? this._rows[row] : undefined; // there is little room for it
+    put(this._canvas.node, { title: named?.name ?? '' });
     const inside = row < this._rows.length && column >= 0 && column < this._cells.columns.length;
     this._choose(inside ? row : -1, inside ? column : -1);
   }

@@ -2,11 +2,12 @@
 import type { TimelineParameters, TimelineView } from '../contract';
 import { Canvas, type Pen } from '../kit/canvas';
 import type { Theme } from '../kit/colour';
+import { put } from '../kit/keep';
 import { moved, type Stretch, timeAt, zoomed } from '../kit/stretch';
 import { type Hands, listen, selected } from './hands';
 import { arrowAt, type Frame, markAt, next } from './hit';
 import { paint } from './paint';
-import { asked, AXIS, layRows, LOW, SIDE } from './rows';
+import { asked, AXIS, layRows, LOW, rowAt, SIDE } from './rows';
 import { Tip } from './tip';
 import type { Selection } from './totals';
 import { ofArrow, ofMark, summary } from './words';
@@ -168,6 +169,8 @@ export class Board implements Hands {
   point(x: number, y: number): void {
     const frame = this.frame();
     const inside = frame && x >= frame.left && y > AXIS;
+    const named = frame && x < frame.left ? frame.view.lanes[rowAt(frame.rows, y)] : undefined;
+    put(this._canvas.node, { title: named ? `${named.label}: ${named.task}` : '' }); // there is little room for it
     const arrow = inside ? arrowAt(frame, x, y) : -1;
     const mark = inside && arrow < 0 ? markAt(frame, x, y) : -1;
     this._point(mark >= 0 ? mark : null, arrow >= 0 ? arrow : null, x, y);

@@ -15,7 +15,8 @@ export class OperationsSection extends Section {
 
   show(snapshot: Snapshot): void {
     const view = snapshot.operations;
-    this.note(view?.devices.length ? '' : 'The operations appear with the first step.');
+    const coming = !view && snapshot.steps?.tasks.length; // its picture is on its way
+    this.note(view?.devices.length || coming ? '' : 'The operations appear with the first step.');
     if (view && view !== this._view) {
       this._view = view;
       this._lead.textContent = leadOf(view);

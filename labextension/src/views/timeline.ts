@@ -143,6 +143,9 @@ function missing(snapshot: Snapshot): string {
   if (fault) {
     return fault;
   }
+  if (snapshot.steps?.tasks.length) {
+    return 'The newest step is drawn in a moment.'; // others know of steps: its picture is on its way
+  }
   if (state === 'failed' || state === 'stopped') {
     return 'The run ended before a step was complete: nothing was recorded of it.';
   }

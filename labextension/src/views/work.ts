@@ -124,7 +124,7 @@ class Line {
       }
     });
     say(this._works, told ? exactly(row.median_ms) : '–');
-    put(this._waits, { className: waiting ? '' : 'wb-mod-none' });
+    put(this._waits, { className: waiting ? '' : 'wb-mod-none', title: waiting ? `Waits for ${row.waits_for}` : '' });
     say(this._whom, waiting ? row.waits_for : '–');
     say(this._long, waiting ? ` ${exactly(row.wait)}` : '');
     say(this._costs, row.share >= WORTH ? `${format(100 * row.share, 2)} %` : '–');

@@ -127,6 +127,16 @@ def test_whoever_waits_for_another_process_says_for_what():
         assert journal.current().state == "ready"
 
 
+def test_of_two_sessions_that_take_turns_the_status_has_the_tasks_of_the_one_that_runs():
+    with wb.Graph().as_default() as graph:
+        value = wb.constant(1.0) + 1.0
+    with wb.Session(graph=graph, devices=1) as first, wb.Session(graph=graph) as second:
+        journal.set_status(tasks=("/job:worker/task:0",))      # as a session on a cluster says
+        assert journal.status.session == second.name
+        first.run(value)
+        assert (journal.status.session, journal.status.tasks) == (first.name, ("/job:localhost/task:0",))
+
+
 def test_compiling_says_how_far_it_is():
     with wb.Graph().as_default(), wb.Session() as session:
         value = wb.placeholder("float32", [2], name="x")

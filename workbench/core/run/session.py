@@ -93,12 +93,12 @@ class Session(Staying):
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._executables = itertools.count()
-        self._newest, self._closed = 0, False      # the step that began last
+        self._tasks, self._newest, self._closed = tasks_of(self._backend.devices), 0, False      # newest: began last
         self._last_span = self._last_op = self._last_status = 0.0
         self._entered: list[Any] = []
         self._partial = PartialSteps(self.graph)
         _open.add(self)
-        trace.journal.set_status(state="ready", session=self.name, tasks=tasks_of(self._backend.devices))
+        trace.journal.set_status(state="ready", session=self.name, tasks=self._tasks)
 
     # running
     def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, options: Any = None,
@@ -215,7 +215,7 @@ class Session(Staying):
 
     def _say(self, state: str, **facts: Any) -> None:
         """What this session does now; a gate that is shut stays the news."""
-        gate.say(state=state, session=self.name, **facts)
+        gate.say(state=state, session=self.name, tasks=self._tasks, **facts)
 
     def _record(self, found: Executable, step: int, start: float, end: float) -> None:
         journal = trace.journal
@@ -357,8 +357,8 @@ class Session(Staying):
             self._plans.clear()
             self._forms.clear()
             self._backend.close()
-            ended = trace.journal.status.state in ("finished", "stopped", "failed")      # stays the news
-            state = {} if ended else {"state": "ready"}
+            # how it ended stays the news
+            state = {} if trace.journal.status.state in ("finished", "stopped", "failed") else {"state": "ready"}
             trace.journal.set_status(**state, step=self._newest)      # for every view
 
     def as_default(self) -> _Default:

@@ -171,7 +171,7 @@ class Timeline(View):
         whole = batch if (start, end) == (step.start, step.end) else self._between(step.start, step.end)[0]
         own = self._own(step, whole)
         idle, places = _idle(own, batch, step.end), places_of(batch.rows)
-        drawn = layout(frozenset(places).union(map(waiting_place, set(own.texts("task")) if idle else ())))
+        drawn = layout(frozenset(places).union(map(waiting_place, own.names.texts if idle else ())))
         lanes, codes = drawn.lanes, drawn.column(places)
         rows = max(1, min(params.rows, ROWS))
         first = _first(params, [lane[0] for lane in lanes], rows)
@@ -224,8 +224,7 @@ class Timeline(View):
 def _idle(own: Batch, batch: Batch, end: float) -> dict[str, tuple[float, float]]:
     """Who is done with a step before it `end`s waits for the others, as its account says, until it does something else:
     task -> from when until when."""
-    names = Names()
-    tasks = names.column(own.texts("task"))
+    names, tasks = own.names, own.task
     others = tasks if own is batch else names.column(batch.texts("task"))
     last, until = np.full(len(names.texts), -np.inf), np.full(len(names.texts), end)
     np.maximum.at(last, tasks, own.end)
