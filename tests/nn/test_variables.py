@@ -204,7 +204,8 @@ def test_what_an_assignment_gave_is_changed_again_after_it():
         v = wb.Variable([1.0, 2.0])
         late = wb.Variable(0.0)
         halved = wb.assign_add(wb.assign(v, v * 0.5), [10.0, 20.0])
-        more = wb.scatter_sub(wb.scatter_update(halved, [1], [7.0]), [0], [0.5])
+        more = wb.scatter_nd_add(wb.scatter_update(wb.scatter_mul(halved, [1], [9.0]), [1], [7.0]), [[0]], [0.25])
+        more = wb.scatter_sub(more, [0], [0.75])
         branch = wb.cond(wb.equal(late, 0.0), lambda: wb.assign_sub(wb.assign(late, 3.0), 1.0), lambda: late.value())
         session.run(wb.global_variables_initializer())
         assert session.run(more).tolist() == [10.0, 7.0] and session.run(v).tolist() == [10.0, 7.0]

@@ -67,8 +67,9 @@ def near(variable: Variable) -> Iterator[None]:
     with get_default_graph().only_device(variable.op.device):
         yield
 
-GIVES_VALUE = frozenset(("assign", "assign_add", "assign_sub", "assign_freely", "read_variable", "scatter_add", "scatter_sub",
-                         "scatter_update"))
+GIVES_VALUE = frozenset(("assign", "assign_add", "assign_sub", "assign_freely", "read_variable",
+                         *(f"scatter_{rule}" for rule in ("add", "sub", "update", "mul", "div", "min", "max")),
+                         *(f"scatter_nd_{rule}" for rule in ("add", "sub", "update"))))
 """Operations that give the value of the whole variable, whose handle they take first."""
 
 
