@@ -163,6 +163,11 @@ class Adadelta(Optimizer):
     _slots_of = AdadeltaOptimizer._slots_of
     _rule = AdadeltaOptimizer._rule
 
+    @property
+    def _lr(self) -> Tensor:
+        """The rate of this step, as the rule names it."""
+        return self._rate
+
 
 class Adam(Optimizer):
     """Adaptive moments (Kingma & Ba 2015), in the form of train.AdamOptimizer."""
