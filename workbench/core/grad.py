@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from workbench import errors
 from workbench.core.graph.build import FLAT, IndexedSlices, convert, on_values, ops
 from workbench.core.graph.dtype import variant
-from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, composed, from_outside, registry
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.recomputed import Recomputed
@@ -276,7 +276,7 @@ def _shaped(tensor: Tensor, dx: Grad) -> Grad:
     """A gradient with all that is known of the shape of what it is the gradient of, which may be more than its rule knew; what
     a branch or loop gives has the shape of each of its turns."""
     if (isinstance(dx, Tensor) and tensor.dtype.is_number and not dx.shape.known and dx.shape.compatible(tensor.shape)
-            and not _has_bodies(dx.op)):
+            and not dx.op.has_bodies):
         dx.set_shape(tensor.shape)
     return dx
 
@@ -304,11 +304,7 @@ def _takes_conjugates(op: Operation) -> bool:
     tensors = (*op.inputs, *op.outputs)
     return (op.definition.analytic and any(t.dtype.is_complex for t in tensors)
             and not any(t.dtype.kind == "object" for t in tensors)
-            and not _has_bodies(op))      # a body has turned its own
-
-
-def _has_bodies(op: Operation) -> bool:
-    return any(isinstance(value, Graph) for value in op.attrs.values())
+            and not op.has_bodies)      # a body has turned its own
 
 
 def _same(grad: Any) -> Any:

@@ -37,7 +37,7 @@ def _apart(op: Operation, writer: Any) -> bool:
     """Is it taken apart before it is written?"""
     if op.kind == "call":
         return not _writable(op, writer)
-    return any(isinstance(value, Graph) for value in op.attrs.values())
+    return op.has_bodies
 
 
 def _writable(op: Operation, writer: Any) -> bool:

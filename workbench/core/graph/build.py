@@ -13,7 +13,7 @@ from workbench.core.graph.calling import arguments, below, call_signature, docum
 from workbench.core.graph.dimension import Length
 from workbench.core.graph.dtype import DType, as_dtype, cast_array, to_array
 from workbench.core.graph.fitting import fit_one, guarded
-from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, compositions, registry
 from workbench.core.graph.rules import input_names, type_terms
 from workbench.core.graph.shape import Shape
@@ -275,7 +275,7 @@ def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any
     d = op.definition
     if d.stateful or d.blocking or d.context or not op.inputs or not tensor.shape.known or op.controls:
         return None
-    if any(isinstance(value, Graph) for value in op.attrs.values()):      # a branch or loop has no kernel
+    if op.has_bodies:      # a branch or loop has no kernel
         return None
     if (tensor.shape.num_elements() or 0) > _MOST or tensor.dtype.kind == "object":
         return None

@@ -126,6 +126,11 @@ class Operation:
         return tuple(t.dtype for t in (*self.inputs, *self.outputs))
 
     @property
+    def has_bodies(self) -> bool:
+        """Does it run graphs of its own, as branches and loops do?"""
+        return any(isinstance(value, Graph) for value in self.attrs.values())
+
+    @property
     def control_inputs(self) -> list[Operation]:
         """The operations that it waits for, as a list of the caller's own; `controls` is what the graph keeps."""
         return list(self.controls)

@@ -64,7 +64,7 @@ _READS = ("read_variable", "resource_gather")      # which have the variable's s
 def _loosened(state: Rewrite, op: Operation, inputs: Sequence[Tensor], loose: set[Tensor]) -> Sequence[Tensor]:
     """A copy of an operation on a variable that may take another shape, or on what follows from one: nothing is kept of the
     shape that the graph was told."""
-    if any(isinstance(value, Graph) for value in op.attrs.values()):
+    if op.has_bodies:
         names = ", ".join(t.name for t in op.inputs if t in loose)
         raise errors.UnimplementedError(f"{op.name}: {names} may change its shape (assign with validate_shape=False), which a "
                                         "branch or loop cannot follow; make the variable itself with validate_shape=False")

@@ -113,7 +113,7 @@ def _computed(body: Graph, given: Iterable[Any]) -> dict[Tensor, Any] | None:
         if op.kind == "argument":
             continue
         kind = op.definition
-        if kind.stateful or kind.blocking or kind.context or any(isinstance(value, Graph) for value in op.attrs.values()):
+        if kind.stateful or kind.blocking or kind.context or op.has_bodies:
             return None
         if op.kind == "constant":
             values[op.outputs[0]] = op.attrs["value"]
