@@ -13,6 +13,7 @@ from workbench import errors, train
 from workbench.core.run.local import LocalBackend
 from workbench.core.state import checkpoint
 from workbench.core.state.container import Container
+from workbench.core.trace import journal
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -117,6 +118,22 @@ def test_a_task_that_is_lost_before_training_began_is_a_loss_as_any_other(tmp_pa
         process, folder = Mortal(last), tmp_path / str(last) if saved else None
         assert lived(process, folder)[1] == expected and process.generation == 1
         assert folder is None or sorted(info.step or 0 for info in checkpoint.list_checkpoints(folder)) == [0, 4]
+
+
+class Lone(Mortal):
+    """One that does not come back."""
+
+    def recover(self, empty: bool) -> None:
+        journal.set_status(state="recovering", what="opening the tasks anew")      # as a cluster does
+        raise errors.ResourceExhaustedError("3 tasks, 2 Dask workers; start another")
+
+
+@pytest.mark.parametrize("last", [1, 8], ids=["before training", "in it"])
+def test_views_show_why_training_could_not_be_brought_back(tmp_path: Path, last: int):
+    with pytest.raises(errors.ResourceExhaustedError, match="2 Dask workers"):
+        lived(Lone(last), tmp_path)
+    status = journal.status
+    assert (status.state, status.cause, status.fix) == ("failed", "3 tasks, 2 Dask workers", "start another")
 
 
 def test_a_worker_waits_for_its_chief_and_wipes_nothing():

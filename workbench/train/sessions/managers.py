@@ -19,7 +19,7 @@ from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.hooks import SessionRunHook
 from workbench.train.sessions.monitored import MonitoredTrainingSession, Scaffold
 from workbench.train.sessions.recovery import GiveUp, Lost
-from workbench.train.sessions.wrapped import created
+from workbench.train.sessions.wrapped import created, told
 
 __all__ = ["ChiefSessionCreator", "MonitoredSession", "SessionCreator", "SessionManager", "SingularMonitoredSession",
            "WorkerSessionCreator"]
@@ -117,7 +117,7 @@ class MonitoredSession(MonitoredTrainingSession):
         if self._creator is None:
             super()._recover(generation, failures, loss)
             return
-        with self._lock, self._attempts.another(failures, loss):
+        with self._lock, self._attempts.another(failures, loss), told():
             if self._made == generation:      # else another thread has done so since
                 if isinstance(self._recovery.handle(Lost(loss)), GiveUp):
                     raise loss

@@ -44,7 +44,7 @@ from workbench.train.sessions.recovery import (
     Wait,
 )
 from workbench.train.sessions.scaffold import Scaffold, kept, local_init
-from workbench.train.sessions.wrapped import LOSSES, run_with
+from workbench.train.sessions.wrapped import LOSSES, run_with, told
 
 __all__ = ["LOSSES", "MonitoredTrainingSession", "Scaffold"]
 
@@ -310,8 +310,9 @@ class MonitoredTrainingSession:
 
     def _follow(self, event: Event) -> None:
         """Do what follows `event` until training can go on."""
-        while event != Restored():
-            event = self._perform(event)
+        with told():
+            while event != Restored():
+                event = self._perform(event)
         self._recovery.handle(event)
 
     def _perform(self, event: Event) -> Event:
@@ -330,7 +331,6 @@ class MonitoredTrainingSession:
                     self._prepare(None)
                     return Restored()
                 case GiveUp(error):
-                    trace.journal.fail(self._session.name, trace.journal.status.step, error, final=True)
                     raise error
         except errors.DataLossError as problem:
             logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)

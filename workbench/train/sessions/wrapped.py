@@ -4,15 +4,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from workbench import errors
+from workbench.core import trace
 from workbench.train.sessions.asked import add_feeds, checked, traced
 from workbench.train.sessions.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from workbench.train.sessions.recovery import Recovery
 
-__all__ = ["LOSSES", "CoordinatedSession", "HookedSession", "RecoverableSession", "WrappedSession", "created", "run_with"]
+__all__ = ["LOSSES", "CoordinatedSession", "HookedSession", "RecoverableSession", "WrappedSession", "created", "run_with", "told"]
 
 logger = logging.getLogger("workbench")
 
@@ -50,6 +51,17 @@ def created(creator: Any, begun: Callable[[], None] = lambda: None) -> Any:
             threading.Event().wait(pause)
     begun()
     return creator.create_session()
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """What brings training back, or begins it: what ends it in vain is the state that views show from then on."""
+    try:
+        yield
+    except BaseException as error:
+        status = trace.journal.status
+        trace.journal.fail(status.session, status.step, error, final=True)
+        raise
 
 
 class WrappedSession:
