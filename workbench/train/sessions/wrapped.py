@@ -13,7 +13,8 @@ from workbench.train.sessions.asked import add_feeds, checked, traced
 from workbench.train.sessions.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from workbench.train.sessions.recovery import Recovery
 
-__all__ = ["LOSSES", "CoordinatedSession", "HookedSession", "RecoverableSession", "WrappedSession", "created", "run_with", "told"]
+__all__ = ["LOSSES", "CoordinatedSession", "HookedSession", "RecoverableSession", "WrappedSession", "created", "run_with",
+           "told"]
 
 logger = logging.getLogger("workbench")
 
