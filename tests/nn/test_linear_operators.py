@@ -98,6 +98,18 @@ def test_an_operator_does_what_its_matrix_does(make, known, dtype):
             assert made.batch_shape.as_list() == [2] and made.tensor_rank == 3
 
 
+@pytest.mark.parametrize("kind", ["LinearOperatorFullMatrix", "LinearOperatorLowerTriangular"])
+@pytest.mark.parametrize("known", [(True, False), (False, True), (True, True)])
+def test_one_matrix_meets_many_also_where_only_the_step_knows_how_many(kind, known):
+    a, x = np.tril(regular(3, 3)), numbers(2, 3, 4)
+    given = [tf.constant if one else lambda value: tf.placeholder_with_default(value, None) for one in known]
+    made = getattr(linalg, kind)(given[0](a))
+    with tf.Session() as session:
+        found = session.run([made.matmul(given[1](x)), made.solve(given[1](x))])
+    for value, wanted in zip(found, (a @ x, np.linalg.solve(a, x))):
+        np.testing.assert_allclose(value, wanted, rtol=1e-9)
+
+
 def test_a_matrix_that_is_not_square_has_products_and_no_inverse():
     a = numbers(2, 3)
     made = linalg.LinearOperatorFullMatrix(a, is_square=False)

@@ -1,7 +1,7 @@
 """Linear operators: matrices, or batches of them, known by what they do: products, solutions, determinants, assertions."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,20 @@ __all__ = ["LinearOperator", "LinearOperatorFullMatrix"]
 def adjoint_of(matrix: Tensor, wanted: bool = True) -> Tensor:
     """The matrices of the last two axes turned and conjugated, if that is wanted."""
     return ops.matrix_transpose(ops.conj(matrix)) if wanted else matrix
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """a · b; leading axes count the matrices and broadcast, also where only the step knows how many axes there are."""
+    return (ops.batch_matmul if None in (a.shape.rank, b.shape.rank) else ops.matmul)(a, b)
+
+
+def solved(solve: Callable[..., Tensor], matrices: Tensor, rhs: Tensor, **how: Any) -> Tensor:
+    """`solve(matrices, rhs)`, both with the leading axes that they have together."""
+    one, other = matrices.shape, rhs.shape
+    if None in (one.rank, other.rank) or one[:-2] != other[:-2] or None in one[:-2].as_list():
+        batch = ops.broadcast_dims(ops.shape(matrices)[:-2], ops.shape(rhs)[:-2])
+        matrices, rhs = (ops.broadcast_to(x, ops.concat([batch, ops.shape(x)[-2:]], 0)) for x in (matrices, rhs))
+    return solve(matrices, rhs, **how)
 
 
 def log_size(matrix: Tensor) -> Tensor:
@@ -188,8 +202,8 @@ class LinearOperator:
     def _solve(self, rhs: Tensor, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         rhs, dense = adjoint_of(rhs, adjoint_arg), self._to_dense()
         if self._by_cholesky():
-            return ops.cholesky_solve(ops.cholesky(dense), rhs)
-        return ops.matrix_solve(dense, rhs, adjoint=adjoint)
+            return solved(ops.cholesky_solve, ops.cholesky(dense), rhs)
+        return solved(ops.matrix_solve, dense, rhs, adjoint=adjoint)
 
     def _determinant(self) -> Tensor:
         return ops.matrix_determinant(self._to_dense())
@@ -261,7 +275,7 @@ class Stored(LinearOperator):
         return ops.shape(self._matrix)
 
     def _matmul(self, x: Tensor, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        return ops.matmul(adjoint_of(self._matrix, adjoint), adjoint_of(x, adjoint_arg))
+        return product(adjoint_of(self._matrix, adjoint), adjoint_of(x, adjoint_arg))
 
     def _to_dense(self) -> Tensor:
         return self._matrix

@@ -11,7 +11,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape, broadcast
 from workbench.nn.checks import assert_equal, assert_less
-from workbench.nn.linear_operators import LinearOperator, Stored, adjoint_of, log_size
+from workbench.nn.linear_operators import LinearOperator, Stored, adjoint_of, log_size, product, solved
 
 __all__ = ["LinearOperatorComposition", "LinearOperatorDiag", "LinearOperatorIdentity", "LinearOperatorLowRankUpdate",
            "LinearOperatorLowerTriangular", "LinearOperatorScaledIdentity"]
@@ -96,7 +96,7 @@ class LinearOperatorLowerTriangular(_Diagonal, Stored):
                          _always(is_square, True, name, "is square"), name)
 
     def _solve(self, rhs: Tensor, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        return ops.matrix_triangular_solve(self._matrix, adjoint_of(rhs, adjoint_arg), adjoint=adjoint)
+        return solved(ops.matrix_triangular_solve, self._matrix, adjoint_of(rhs, adjoint_arg), adjoint=adjoint)
 
 
 class LinearOperatorScaledIdentity(LinearOperatorDiag):
@@ -241,19 +241,19 @@ class LinearOperatorLowRankUpdate(LinearOperator):
 
     def _matmul(self, x: Tensor, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         x, (u, diag, v) = adjoint_of(x, adjoint_arg), self._factors(adjoint)
-        return self.base_operator.matmul(x, adjoint=adjoint) + ops.matmul(u, diag * ops.matmul(adjoint_of(v), x))
+        return self.base_operator.matmul(x, adjoint=adjoint) + product(u, diag * product(adjoint_of(v), x))
 
     def _capacitance(self, adjoint: bool = False) -> Tensor:
         """D^-1 + V^H L^-1 U."""
         u, diag, v = self._factors(adjoint)
-        inner = ops.matmul(adjoint_of(v), self.base_operator.solve(u, adjoint=adjoint))
+        inner = product(adjoint_of(v), self.base_operator.solve(u, adjoint=adjoint))
         return ops.matrix_diag(1.0 / ops.squeeze(diag, axis=[-1])) + inner
 
     def _solve(self, rhs: Tensor, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         u, _, v = self._factors(adjoint)
         found = self.base_operator.solve(adjoint_of(rhs, adjoint_arg), adjoint=adjoint)
-        inner = ops.matrix_solve(self._capacitance(adjoint), ops.matmul(adjoint_of(v), found))
-        return found - self.base_operator.solve(ops.matmul(u, inner), adjoint=adjoint)
+        inner = solved(ops.matrix_solve, self._capacitance(adjoint), product(adjoint_of(v), found))
+        return found - self.base_operator.solve(product(u, inner), adjoint=adjoint)
 
     def _determinant(self) -> Tensor:
         return (ops.matrix_determinant(self._capacitance()) * ops.reduce_prod(self.diag_update, axis=-1)
