@@ -23,6 +23,7 @@ from workbench.nn.probability import (
     tools,
     vector,
 )
+from workbench.nn.probability.bijectors_simplex import AbsoluteValue, SoftmaxCentered
 
 pytestmark = pytest.mark.usefixtures("graph")
 SEED = 5
@@ -259,6 +260,36 @@ def test_numbers_become_vectors_by_a_triangle():
     assert several.batch_shape.as_list() == [2] and run(several.sample(4)).shape == (4, 2)
     with pytest.raises(NotImplementedError, match="cdf is not implemented"):
         ours.cdf(x)
+
+
+def test_linear_maps_keep_mean_and_entropy():
+    one, x = scalar.Normal(np.float64(0.0), 1.0), stats.multivariate_normal(MEAN, COVARIANCES["triangle"])
+    ours = made.TransformedDistribution(one, bijectors_linear.Affine(MEAN, scale_tril=TRIANGLE), batch_shape=[2],
+                                        event_shape=[3])
+    mean, entropy = run([ours.mean(), ours.entropy()])
+    np.testing.assert_allclose(mean, [MEAN] * 2)
+    np.testing.assert_allclose(entropy, [x.entropy()] * 2)
+    curved = made.TransformedDistribution(one, bijectors.Exp())
+    for what in (curved.mean, curved.entropy):
+        with pytest.raises(NotImplementedError, match="Jacobian depends on the event"):
+            what()
+
+
+def test_what_several_events_become_has_the_density_of_all_of_them():
+    ours = made.TransformedDistribution(scalar.Normal(np.float64(0.5), 1.0), AbsoluteValue())
+    x = np.array([0.1, 2.13])
+    np.testing.assert_allclose(run(ours.prob(x)), stats.norm(0.5).pdf(x) + stats.norm(0.5).pdf(-x))
+    with pytest.raises(NotImplementedError, match="cdf is not implemented"):
+        ours.cdf(x)
+
+
+def test_numbers_become_shares():
+    ours = made.TransformedDistribution(scalar.Normal(np.float64(0.0), 1.0), SoftmaxCentered())
+    shares = np.array([[0.25, 0.75], [0.6, 0.4]])
+    np.testing.assert_allclose(run(ours.log_prob(shares)), stats.norm.logpdf(np.log(shares[:, 0] / shares[:, 1]))
+                               - np.log(shares).sum(-1))
+    assert ours.event_shape.as_list() == [2] and run(ours.event_shape_tensor()).tolist() == [2]
+    assert run(ours.sample([1, 3])).shape == (1, 3, 2)
 
 
 def test_independent_numbers_are_one_event():

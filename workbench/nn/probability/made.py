@@ -1,6 +1,7 @@
 """Distributions made of others: transformed, independent, mixed, rounded."""
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,34 +65,62 @@ class TransformedDistribution(_Around):
     @property
     def event_shape(self) -> Shape:
         """The static shape of one event."""
-        return super().event_shape if self._event is None else Shape(self._event)
+        return self.bijector.forward_event_shape(super().event_shape if self._event is None else Shape(self._event))
 
     def event_shape_tensor(self, name: str = "event_shape_tensor") -> Tensor:
         """The shape of one event: int32 [rank]."""
-        return super().event_shape_tensor(name) if self._event is None else ops.constant(self._event, "int32", name=name)
+        before = super().event_shape_tensor(name) if self._event is None else ops.constant(self._event, "int32", name=name)
+        return self.bijector.forward_event_shape_tensor(before)
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         full = shape if self._event is None else ops.concat([shape, ops.constant(self._event, "int32")], axis=0)
         return self.bijector.forward(self.distribution._draw(full, seed))
 
-    def _turned(self, y: Tensor) -> Tensor:
-        """log |det dx/dy|, one number an event."""
-        return over(self.bijector.inverse_log_det_jacobian(y), self.bijector, y, self._rank() - (self.bijector._ndims or 0))
+    def _turned(self, found: Tensor, y: Tensor) -> Tensor:
+        """log |det dx/dy| as the bijector `found` it, one number an event."""
+        return over(found, self.bijector, y, self._rank() - (self.bijector._ndims or 0))
+
+    def _base_rank(self) -> int:
+        return (self.distribution.event_shape.rank or 0) if self._event is None else len(self._event)
 
     def _rank(self) -> int:
-        return max(self.event_shape.rank or 0, self.bijector._ndims or 0)
+        return max(self._base_rank(), self.bijector._ndims or 0)
 
     def _log_prob(self, y: Tensor) -> Tensor:
-        x = self.bijector.inverse(y)
+        x, turned = self.bijector.inverse(y), self.bijector.inverse_log_det_jacobian(y)
+        if self.bijector.is_injective:
+            return self._log_prob_from(x, turned, y)
+        ways = [self._log_prob_from(*way, y) for way in zip(x, turned)]
+        return ops.reduce_logsumexp(ops.stack(ways), axis=0)
+
+    def _log_prob_from(self, x: Tensor, turned: Tensor, y: Tensor) -> Tensor:
+        """Of the x that may have become y."""
         inner = self.distribution.log_prob(x)
         outside = self._rank() - (self.distribution.event_shape.rank or 0)
         if outside > 0:
             inner = ops.reduce_sum(inner, axis=list(range(-outside, 0)))
-        return inner + self._turned(y)
+        return inner + self._turned(turned, y)
+
+    def _constant(self, what: str) -> None:
+        if not self.bijector.is_constant_jacobian:
+            raise NotImplementedError(f"{what} is not implemented for a bijector whose Jacobian depends on the event")
+
+    def _mean(self) -> Tensor:
+        self._constant("mean")
+        wide = ops.concat([self.batch_shape_tensor(), [] if self._event is None else self._event], 0)
+        base = self.distribution.mean()
+        return self.bijector.forward(base if self._more is self._event is None else ops.zeros(wide, base.dtype) + base)
+
+    def _entropy(self) -> Tensor:
+        self._constant("entropy")
+        whole = ops.concat([self.batch_shape_tensor(), self.event_shape_tensor()], 0)
+        return self.distribution.entropy() * math.prod(self._event or [1]) - self._turned(
+            self.bijector.inverse_log_det_jacobian(y := ops.zeros(whole, self.dtype)), y)
 
     def _scalar(self, what: str) -> None:
-        if self._rank():
-            raise NotImplementedError(f"{what} is not implemented when overriding event_shape or for vectors")
+        if self._rank() or not self.bijector.is_injective:
+            raise NotImplementedError(f"{what} is not implemented when overriding event_shape, for vectors, or where several "
+                                      "events become one")
 
     def _cdf(self, y: Tensor) -> Tensor:
         self._scalar("cdf")
