@@ -123,6 +123,10 @@ def test_averages_need_a_sensible_decay_and_variables():
         wb.train.ExponentialMovingAverage(0.5).apply([wb.constant(1)])
     with pytest.raises(errors.ShapeError, match="not fully known"):
         wb.train.ExponentialMovingAverage(0.5).apply([wb.placeholder(wb.float32, [None])])
+    w, average = wb.Variable(0.0, name="w"), wb.train.ExponentialMovingAverage(0.5)
+    average.apply([w])
+    with pytest.raises(ValueError, match="Moving average already computed for: w:0"):
+        average.apply([w])
 
 
 @pytest.mark.parametrize(("debias", "expected"), [(False, [0.2, 0.58]), (True, [2.0, 0.58 / 0.19])])
@@ -149,6 +153,15 @@ def test_averages_carry_the_variable_scope_in_force_and_all_that_is_averaged_is_
     assert [average.average(x).op.name for x in (w, both)] == ["slow/model/w/mean", "slow/model/both/mean"]
     found = average.variables_to_restore()
     assert found == {"slow/model/w/mean": w, "slow/model/fixed/mean": fixed, "slow/model/both/mean": average.average(both)}
+
+
+def test_averages_from_zero_keep_their_sums_under_tensorflows_names():
+    with wb.variable_scope("model"):
+        w = wb.get_variable("w", [2], initializer=wb.zeros_initializer())
+        average = wb.train.ExponentialMovingAverage(0.9, zero_debias=True)
+        average.apply([wb.add(w, 1.0, name="sum")])
+    name = "model/model/sum/ExponentialMovingAverage"
+    assert {name, f"model/{name}/biased", f"model/{name}/local_step"} < set(average.variables_to_restore())
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.0, r"global_step:0 is float32\[\]: it does not have integer type"),

@@ -311,6 +311,8 @@ _names.rename(globals(), _names.DEFAULTS)
 _names.rename(vars(nn), _names.NN_DEFAULTS)
 _names.rename(vars(layers), _names.LAYER_DEFAULTS)
 _later.install(globals())
+__all__ = [name for name in globals() if not name.startswith("_") and name != "print"]
+"""What a star imports: in 1.4 nothing was called as what programs print with."""
 
 
 def _placed(root: _Namespace) -> None:

@@ -91,8 +91,8 @@ class SyncReplicasOptimizer(Optimizer):
     def _make_local_step(self, grad: Any, global_step: Variable) -> Variable:
         """The step that a worker's gradients count for, on the device of its gradients."""
         graph = root_graph()
-        with graph.only_device(grad.op.device):
-            made = Variable(0, trainable=False, dtype=global_step.dtype, name="local_step",
+        with graph.name_scope(None), graph.only_device(grad.op.device):
+            made = Variable(0, trainable=False, dtype=global_step.dtype, name="sync_rep_local_step",
                             collections=[GraphKeys.LOCAL_VARIABLES])
         self.local_step_init_op = made.assign(global_step.value()).op
         self._local_inits.append(self.local_step_init_op)

@@ -57,8 +57,9 @@ class Contents(Generic[Op]):
             return list(self._readers.of(tensor, self.operations))
 
     # more and fewer
-    def _full_name(self, name: str, scope: str) -> str:
+    def _full_name(self, name: str | bytes, scope: str) -> str:
         """`name` in a scope, made unique; one that ends in "/" is taken literally. AlreadyExistsError where that is taken."""
+        name = name.decode() if isinstance(name, bytes) else name
         if not name.endswith("/"):
             return self._names.next(scope + checked(name))
         exact = name[:-1]

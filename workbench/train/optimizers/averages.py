@@ -40,11 +40,10 @@ class ExponentialMovingAverage:
             raise errors.InvalidArgumentError(f"ExponentialMovingAverage: decay is {decay}; use a decay from 0 to 1")
         self._decay, self._num_updates, self._name, self._zero_debias = decay, num_updates, name, zero_debias
         self._averages: dict[Any, Variable] = {}
-        self._sums: dict[Any, tuple[Variable, Variable]] = {}      # tensor -> its average from zero, updates so far
 
     def apply(self, var_list: Iterable[Any] | None = None) -> Operation:
         """An operation that brings the averages of `var_list`, floating variables and tensors of known shape (default: the
-        trainable variables), up to date."""
+        trainable variables), up to date. Each may be given once."""
         chosen = list(trainable_variables() if var_list is None else var_list)
         for var in chosen:
             if not isinstance(var, (Variable, Tensor)) or not var.dtype.is_floating:
@@ -57,17 +56,15 @@ class ExponentialMovingAverage:
 
     def _shadow(self, var: Any) -> None:
         if var in self._averages:
-            return
-        title, start = self.average_name(var), getattr(var, "initial_value", None)
+            raise errors.InvalidArgumentError(f"ExponentialMovingAverage: Moving average already computed for: {var.name}; "
+                                              "give it once, or to another ExponentialMovingAverage")
+        start = getattr(var, "initial_value", None)
         with root_graph().name_scope(None), near(var):
             if isinstance(var, Tensor):      # not fully known: ShapeError
                 start = np.zeros(var.shape.static, var.dtype.numpy)
             else:
                 root_graph().add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)      # what is averaged, not the average
             self._averages[var] = create_slot(var, start, self._name)
-            if self._zero_debias and isinstance(var, Tensor):
-                self._sums[var] = (Variable(start, trainable=False, name=f"{title}/biased"),
-                                   Variable(0.0, trainable=False, name=f"{title}/local_step", dtype=var.dtype))
 
     def _update(self, var: Any) -> Any:
         average, value = self._averages[var], convert(var)
@@ -76,11 +73,7 @@ class ExponentialMovingAverage:
             if self._num_updates is not None:
                 updates = ops.cast(convert(self._num_updates), var.dtype)
                 decay = ops.minimum(decay, (1.0 + updates) / (10.0 + updates))
-            if var not in self._sums:
-                return average.assign_sub((1.0 - decay) * (average.value() - value))
-            biased, count = self._sums[var]
-            total = biased.assign_sub((1.0 - decay) * (biased.value() - value))
-            return average.assign(total / (1.0 - ops.pow(decay, count.assign_add(1.0))))
+            return assign_moving_average(average, value, decay, self._zero_debias and isinstance(var, Tensor))
 
     def average(self, var: Any) -> Variable | None:
         """The variable that holds the average of `var`, None before apply()."""
