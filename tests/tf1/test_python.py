@@ -135,3 +135,15 @@ def test_dims_of_a_shape_are_dimensions():
     shape = tf.placeholder(tf.float32, [2, None]).get_shape()
     assert [one.value for one in shape.dims] == [2, None] and shape.dims[0] + 1 == 3
     assert tf.placeholder(tf.float32).get_shape().dims is None
+
+
+def test_a_star_import_leaves_print_to_programs():
+    names: dict[str, object] = {}
+    exec("from workbench.tf1 import *", names)
+    assert "print" not in names and {"abs", "Print", "Session", "placeholder"} < names.keys()
+
+
+def test_names_may_be_bytes():
+    assert tf.constant(1.0, name=b"one").name == "one:0"
+    with tf.name_scope("scope"):
+        assert tf.constant(1.0, name=b"two").op.name == "scope/two"

@@ -60,6 +60,7 @@ def test_one_update_takes_the_mean_of_all_workers_and_lets_them_go_on():
         joined(*workers)
         assert session.run(model.w).tolist() == [-2, 0] and int(session.run(model.step)) == 1
         assert [int(s) for s in session.run(wb.local_variables())] == [1, 1]
+    assert [v.op.name for v in wb.local_variables()] == ["sync_rep_local_step", "sync_rep_local_step_1"]      # as TensorFlow's
 
 
 def test_backup_workers_late_gradients_are_dropped():
