@@ -181,8 +181,8 @@ case("ctc", LOGITS, *LABELS, value=likelihoods, order=1, unknown=False, small=Fa
 
 # boxes
 BOXES = np.float32([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3], [0, 0, 1, 0.9]])
-case("non_max_suppression", BOXES, np.float32([0.9, 0.8, 0.3, 0.95]), ints(*[3])[0], partial=True, order=0,
-     value=lambda b, s, n: ints(3, 2), attrs={"iou_threshold": 0.5})
+case("non_max_suppression", BOXES, np.float32([0.9, 0.8, 0.3, 0.95]), ints(*[3])[0], np.float32(0.5), partial=True, order=0,
+     value=lambda b, s, n, o: ints(3, 2))
 case("bipartite_match", np.float32([[0.5, 0.1, 8], [0.2, 0.3, 8], [0, 0, 0]]), np.float32(2), order=0,
      value=lambda d, n: [ints(1, 0, -1), ints(1, 0, -1)])
 case("bipartite_match", np.float32([[0.5, 0.1, 8], [0.2, 0.3, 8]]), np.float32(-1), order=0, attrs={"top_k": 1}, label="one",

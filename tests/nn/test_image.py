@@ -252,6 +252,8 @@ def test_a_part_of_a_jpeg_file_and_its_shape():
      "height must be >= target + offset, but height 4 … 7 is not within 0 … 6; choose a box inside the image"),
     (lambda: image.pad_to_bounding_box(BYTES, 0, 0, 3, 9), errors.InvalidArgumentError,
      "pad_to_bounding_box: height must be <= target - offset, but 3 are missing; choose a target that holds the image"),
+    (lambda: image.resize_image_with_crop_or_pad(BYTES, 3, 0), errors.InvalidArgumentError,
+     "resize_image_with_crop_or_pad: target_width must be > 0, but it is 0; choose a size with pixels"),
     (lambda: image.central_crop(BYTES, 0), errors.InvalidArgumentError, "central_fraction is 0; use more than 0, at most 1"),
     (lambda: image.random_hue(FLOATS, 0.6), errors.InvalidArgumentError, "random_hue: max_delta is 0.6; use 0 … 0.5"),
     (lambda: image.random_contrast(FLOATS, 2, 1), errors.InvalidArgumentError, "random_contrast: the range is 2 … 1"),

@@ -203,6 +203,8 @@ def test_a_sharded_table_gives_the_rows_and_gradients_of_a_whole_one(strategy: s
     if strategy == "mod":
         joined = np.stack([whole[i % count][i // count] for i in range(11)])
     np.testing.assert_allclose(joined, expected, rtol=1e-6)
+    of_arrays = wb.nn.embedding_lookup(pieces, ids, strategy)
+    np.testing.assert_array_equal(run(of_arrays), table[ids])
 
 
 def test_embedding_rows_can_be_clipped_and_mistakes_are_named():

@@ -157,6 +157,12 @@ def test_boxes_below_a_score_do_not_count_and_places_are_filled(session):
     scores = tf.constant([0.9, 0.8, 0.4, 0.7])
     assert session.run(tf.image.non_max_suppression(boxes, scores, 4, 0.5, score_threshold=0.5)).tolist() == [0, 3]
     assert session.run(tf.image.non_max_suppression(boxes, scores, 4, 0.5)).tolist() == [0, 3, 2]
+    overlap, least = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+    told = tf.image.non_max_suppression(boxes, scores, tf.constant(4), overlap, score_threshold=least)
+    assert session.run(told, {overlap: 0.5, least: 0.5}).tolist() == [0, 3]
+    assert session.run(told, {overlap: 0.95, least: -np.inf}).tolist() == [0, 1, 3, 2]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"iou_threshold must be in \[0, 1\]"):
+        session.run(told, {overlap: 1.5, least: 0.5})
     kept, count = tf.image.non_max_suppression_padded(boxes, scores, 5, 0.5, 0.5, pad_to_max_output_size=True)
     assert kept.shape == [5] and session.run([kept, count])[0].tolist() == [0, 3, 0, 0, 0] and session.run(count) == 2
 

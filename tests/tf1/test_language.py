@@ -82,7 +82,8 @@ def test_tensors_operations_and_variables_print_as_in_tensorflow(graph):
     assert str(v) == repr(v) == "<tf.Variable 'v:0' shape=(2,) dtype=float32_ref>"
     assert repr(y.op) == "<tf.Operation 'Add' type=Add>"
     assert 'name: "Add"' in str(y.op) and 'op: "Add"' in str(y.op)
-    assert repr(tf.cond(tf.constant(True), tf.no_op, tf.no_op, name="either")).startswith("<tf.Operation 'either")
+        either = tf.cond(tf.constant(True), tf.no_op, tf.no_op, name="either").op.inputs[0].op
+        assert repr(either).startswith("<tf.Operation 'either")
 
 
 def test_shapes_dimensions_and_types_print_as_in_tensorflow(graph):
@@ -214,3 +215,17 @@ def test_what_stands_in_a_branch_is_said_to_stand_there(graph):
     said = r"stands in a branch or loop \(Operation .*update.* not fetchable"
     with tf.Session() as session, pytest.raises(ValueError, match=said):
         session.run(inside)
+
+
+def test_branches_that_give_operations_have_the_predicate_as_their_result():
+    with tf.Graph().as_default(), tf.Session() as session:
+        v, pred = tf.Variable(1), tf.placeholder(tf.bool, [])
+        one = tf.cond(pred, lambda: v.assign(2).op, tf.no_op)
+        two = tf.cond(pred, lambda: [v.assign_add(5).op, tf.no_op()], lambda: [tf.no_op(), tf.group(v.assign(9))])
+        assert one.dtype == tf.bool and one.shape == [] and one.op.name == "cond/Merge" and len(two) == 2
+        session.run(v.initializer)
+        assert session.run(one, {pred: False}) == False and session.run(v) == 1      # noqa: E712
+        assert session.run(one, {pred: True}) == True and session.run(v) == 2      # noqa: E712
+        with tf.control_dependencies([two[0]]):
+            after = tf.identity(v)
+        assert session.run(after, {pred: True}) == 7 and session.run([two[1], v], {pred: False})[0] == False      # noqa: E712

@@ -15,22 +15,22 @@ __all__ = ["crop_and_resize", "draw_bounding_boxes", "extract_glimpse", "image_g
            "yiq_to_rgb", "yuv_to_rgb"]
 
 
-def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: float = 0.5,
-                        name: str | None = None, score_threshold: float = float("-inf")) -> Tensor:
+def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
+                        name: str | None = None, score_threshold: Any = float("-inf")) -> Tensor:
     """int32: the boxes [n, 4] (y1, x1, y2, x2) of the highest `scores` that overlap none kept before by more than
     `iou_threshold`, at most `max_output_size`; only scores above `score_threshold` count."""
-    if not 0 <= iou_threshold <= 1:
-        raise errors.InvalidArgumentError(f"non_max_suppression: iou_threshold is {iou_threshold}; use 0 … 1")
-    if score_threshold == float("-inf"):
-        return ops.non_max_suppression(boxes, scores, max_output_size, iou_threshold=float(iou_threshold), name=name)
+    overlap = constant_value(threshold := convert(iou_threshold, "float32"))
+    if overlap is not None and not 0 <= overlap <= 1:
+        raise errors.InvalidArgumentError(f"non_max_suppression: iou_threshold is {overlap}; use 0 … 1")
+    if constant_value(convert(score_threshold, "float32")) == float("-inf"):
+        return ops.non_max_suppression(boxes, scores, max_output_size, threshold, name=name)
     counted = ops.reshape(ops.where(ops.greater(scores, score_threshold)), [-1])
-    kept = ops.non_max_suppression(ops.gather(boxes, counted), ops.gather(scores, counted), max_output_size,
-                                   iou_threshold=float(iou_threshold))
+    kept = ops.non_max_suppression(ops.gather(boxes, counted), ops.gather(scores, counted), max_output_size, threshold)
     return ops.cast(ops.gather(counted, kept), "int32", name=name)
 
 
-def non_max_suppression_padded(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: float = 0.5,
-                               score_threshold: float = float("-inf"), pad_to_max_output_size: bool = False,
+def non_max_suppression_padded(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
+                               score_threshold: Any = float("-inf"), pad_to_max_output_size: bool = False,
                                name: str | None = None) -> tuple[Tensor, Tensor]:
     """(the boxes that non_max_suppression keeps, how many they are): with `pad_to_max_output_size` zeros stand behind them,
     up to `max_output_size`."""

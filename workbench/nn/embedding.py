@@ -24,7 +24,7 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
     if not parts:
         raise errors.InvalidArgumentError("embedding_lookup: params lists 0 parts; pass at least one variable")
     with get_default_graph().name_scope(name or "embedding_lookup"):
-        ids = convert(ids)
+        ids, parts = convert(ids), [part if isinstance(part, Variable) else convert(part) for part in parts]
         if len(parts) == 1:
             return _clipped(_rows(parts[0], ids), max_norm, ids)
         flat = ops.reshape(ids, [-1])
@@ -44,7 +44,7 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
 def _rows(part: Any, ids: Tensor) -> Tensor:
     if isinstance(part, Variable):
         return part.gather(ids)
-    return ops.gather(convert(part), ids)
+    return ops.gather(part, ids)
 
 
 def _assign(parts: Sequence[Any], flat: Tensor, strategy: str) -> tuple[Tensor, Tensor]:

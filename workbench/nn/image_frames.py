@@ -109,6 +109,10 @@ def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: 
 
     def smaller(a: Any, b: Any) -> Any:
         return -larger(-a, -b)
+    for side, target in (("height", target_height), ("width", target_width)):
+        if isinstance(target, (int, np.integer)) and target <= 0:
+            raise errors.InvalidArgumentError(f"resize_image_with_crop_or_pad: target_{side} must be > 0, but it is {target}; "
+                                              "choose a size with pixels")
     tall, wide = target_height - dims[down], target_width - dims[right]
     cropped = crop_to_bounding_box(x, larger(-tall // 2, 0), larger(-wide // 2, 0), smaller(target_height, dims[down]),
                                    smaller(target_width, dims[right]))

@@ -16,6 +16,7 @@ def test_known_and_unknown() -> None:
     assert Shape([2, 3]).static == (2, 3) and Shape([2, 3]).num_elements() == 6 and Shape(()).num_elements() == 1
     assert Shape(None).rank is None and repr(Shape(None)) == "[unknown]" and Shape([-1, 2]) == [None, 2]
     assert Shape([2, 3])[1:] == [3] and Shape([2, 3])[0] == 2
+    assert Shape([2]) != [object()]
     assert Shape(None)[0].value is None and Shape(None)[1:] == Shape(None)
     joined = Shape([1]) + Shape([2])
     assert joined == [1, 2] and Shape(None) + Shape([2]) == Shape(None) and hash(joined) == hash(Shape([1, 2]))

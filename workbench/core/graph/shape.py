@@ -169,7 +169,10 @@ class Shape:
 
     def __eq__(self, other: object) -> bool:
         if other is None or isinstance(other, (list, tuple, int)):
-            other = as_shape(other)
+            try:
+                other = as_shape(other)
+            except TypeError:       # a list of something else, of tensors for instance
+                return False
         return isinstance(other, Shape) and self.sizes == other.sizes
 
     def __hash__(self) -> int:

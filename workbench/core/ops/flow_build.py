@@ -23,8 +23,8 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
 
     Both return the same nested structure (lists, tuples, dicts, named tuples) of tensors of the same dtypes; shapes
     may differ and are unknown then. They may use tensors and variables from outside. Where both return an operation,
-    the result is the operation that stands for having run it; where one does and the other a bool, the operation counts as
-    `pred`. Raises InvalidArgumentError when they disagree.
+    the result is the operation that stands for having run it (in TensorFlow's language the bool `pred`); where one does and
+    the other a bool, the operation counts as `pred`. Raises InvalidArgumentError when they disagree.
     Source: paper §4.4.
     """
     graph = get_default_graph()
@@ -45,7 +45,8 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
     captures = unify(branches, 0)
     node = graph.create("if", [predicate, *captures], {"then_branch": branches[0], "else_branch": branches[1]},
                         title + "/", waits(branches))
-    leaves = [node if isinstance(a, Operation) and isinstance(b, Operation) else _result(out)
+    as_operations = "if" not in graph.language.results      # else it is the bool that TensorFlow gives
+    leaves = [node if as_operations and isinstance(a, Operation) and isinstance(b, Operation) else _result(out)
               for a, b, out in zip(on_true, on_false, node.outputs)]
     return pack(structure, leaves)
 

@@ -21,9 +21,13 @@ def _overlaps(box, boxes):
         return np.where((areas > 0).all(0), inner / (areas[0] + areas[1] - inner), 0)
 
 
-@op("boxes[n,4] scores[n] max_output_size[] -> [_]", types="T:float T int32 -> int32", differentiable=False)
-def non_max_suppression_(boxes, scores, max_output_size, *, iou_threshold=0.5):
+@op("boxes[n,4] scores[n] max_output_size[] iou_threshold[] -> [_]", types="T:float T int32 float32 -> int32",
+    differentiable=False)
+def non_max_suppression_(boxes, scores, max_output_size, iou_threshold):
     """The boxes of the highest scores that overlap none kept before by more than `iou_threshold`: at most so many."""
+    if not 0 <= iou_threshold <= 1:
+        raise errors.InvalidArgumentError(f"non_max_suppression: iou_threshold is {iou_threshold} (iou_threshold must be in "
+                                          "[0, 1]); use 0 … 1")
     kept: list[int] = []
     for at in np.argsort(-scores, kind="stable"):
         if len(kept) >= max_output_size:

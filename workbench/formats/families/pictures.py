@@ -21,22 +21,24 @@ rows("""
     crop_gradient_image CropAndResizeGradImage dy boxes box_ind image_size | T>0 method=method
     crop_gradient_boxes CropAndResizeGradBoxes dy image boxes box_ind | T:image
     draw_bounding_boxes DrawBoundingBoxes images boxes | T:images
-    non_max_suppression NonMaxSuppression boxes scores max_output_size | iou_threshold=iou_threshold
+    non_max_suppression NonMaxSuppressionV2 boxes scores max_output_size iou_threshold
     decode_gif DecodeGif contents
     fake_quant FakeQuantWithMinMaxVars x min max | num_bits=num_bits narrow_range=narrow_range
 """)
 
 
-@imports("NonMaxSuppressionV2", "NonMaxSuppressionV3")
+@imports("NonMaxSuppression")
 def _(node: Node) -> Any:
-    known = [float(value) for t in node.inputs[3:] if (value := constant_value(t)) is not None]
-    if len(known) < len(node.inputs) - 3:
-        raise errors.UnimplementedError(f"{node.where}: a threshold is known only at run time; give a constant")
-    boxes, scores, most = node.inputs[:3]
-    if len(known) < 2 or known[1] == -np.inf:
-        return ops.non_max_suppression(boxes, scores, most, iou_threshold=known[0], name=node.exact)
-    high = ops.reshape(ops.cast(ops.where_indices(ops.greater(scores, known[1])), "int32"), [-1])
-    kept = ops.non_max_suppression(ops.gather(boxes, high), ops.gather(scores, high), most, iou_threshold=known[0])
+    return ops.non_max_suppression(*node.inputs, float(node.attr("iou_threshold", 0.5)), name=node.exact)
+
+
+@imports("NonMaxSuppressionV3")
+def _(node: Node) -> Any:
+    boxes, scores, most, overlap, least = node.inputs
+    if constant_value(least) == -np.inf:
+        return ops.non_max_suppression(boxes, scores, most, overlap, name=node.exact)
+    high = ops.reshape(ops.cast(ops.where_indices(ops.greater(scores, least)), "int32"), [-1])
+    kept = ops.non_max_suppression(ops.gather(boxes, high), ops.gather(scores, high), most, overlap)
     return ops.gather(high, kept, name=node.exact)
 
 
