@@ -83,3 +83,18 @@ def test_sizes_may_be_whole_floats(session):
     for wrong in (lambda: tf.zeros([1.5]), lambda: tf.TensorShape([2, 1.5])):
         with pytest.raises(ValueError, match=r"Ambiguous dimension: 1.5"):
             wrong()
+
+
+def test_the_number_of_samples_is_a_number_where_it_is_known(session):
+    asked = []
+
+    class Counted(Coin):
+        def _sample_n(self, n, seed=None):
+            asked.append(n)
+            return super()._sample_n(n, seed)
+
+    coin = Counted([0.0, 1.0])
+    assert session.run(coin.sample()).tolist() == [0, 1] and coin.sample([3, 2]).shape == [3, 2, 2]
+    assert [int(n) for n in asked] == [1, 6] and not any(isinstance(n, tf.Tensor) for n in asked)
+    size = tf.placeholder(tf.int32, [1])
+    assert session.run(coin.sample(size), {size: [4]}).shape == (4, 2) and isinstance(asked[-1], tf.Tensor)

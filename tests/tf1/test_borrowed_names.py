@@ -180,3 +180,16 @@ def test_channels_of_sequences_are_filtered_apart_and_mixed(session):
     np.testing.assert_allclose(session.run(y), each @ mixing[0] + bias, rtol=1e-4, atol=1e-5)
     strided = tf.layers.separable_conv1d(tf.constant(x), 2, 3, strides=2, data_format="channels_last")
     assert strided.shape == [2, 3, 2]
+
+
+def test_operations_of_a_graph_stand_by_their_names(session):
+    assert list(tf.get_default_graph()._nodes_by_name) == []      # nothing built, as Edward asks before it sets a seed
+    one = tf.constant(1.0, name="one")
+    assert tf.get_default_graph()._nodes_by_name == {"one": one.op}
+
+
+def test_a_cell_keeps_its_arguments_by_the_names_of_tensorflow(session):
+    cell = tf.contrib.rnn.LSTMCell(4, use_peepholes=True, cell_clip=2.0, num_proj=3, proj_clip=1.0, num_unit_shards=2,
+                                   num_proj_shards=1)
+    assert (cell._num_units, cell._use_peepholes, cell._cell_clip, cell._num_proj, cell._proj_clip) == (4, True, 2.0, 3, 1.0)
+    assert (cell._num_unit_shards, cell._num_proj_shards, cell._forget_bias, cell._state_is_tuple) == (2, 1, 1.0, True)

@@ -26,7 +26,7 @@ class Contents(Generic[Op]):
     def __init__(self) -> None:
         self.operations: list[Op] = []
         self.mutations = 0                # changes of operations that plans may contain; sessions key their plans by it
-        self._by_name: dict[str, Op] = {}
+        self._nodes_by_name: dict[str, Op] = {}
         self._names = Names()
         self._planned = 0                 # operations with a smaller id may be in plans with the present `mutations`
         self._readers = Readers()
@@ -39,7 +39,7 @@ class Contents(Generic[Op]):
 
     def operation(self, name: str) -> Op:
         """The operation called `name`; NotFoundError when there is none."""
-        found = self._by_name.get(name)
+        found = self._nodes_by_name.get(name)
         if found is None:
             raise errors.NotFoundError(f"graph: no operation {name!r} among {len(self.operations)}; "
                                        "see [op.name for op in graph.operations]")
@@ -49,7 +49,7 @@ class Contents(Generic[Op]):
 
     def has(self, name: str) -> bool:
         """Is there an operation called `name`?"""
-        return name in self._by_name
+        return name in self._nodes_by_name
 
     def readers(self, tensor: Any) -> list[Op]:
         """The operations that take `tensor` as an input, in the order they were made."""
@@ -67,13 +67,13 @@ class Contents(Generic[Op]):
         return exact
 
     def _new(self, name: str) -> None:
-        if name in self._by_name:
+        if name in self._nodes_by_name:
             raise errors.AlreadyExistsError(f"graph: operation {name!r} exists; choose another name")
 
     def _add(self, op: Op) -> None:
         op.id = len(self.operations)
         self.operations.append(op)
-        self._by_name[op.name] = op
+        self._nodes_by_name[op.name] = op
         self._names.use(op.name)
 
     def retain(self, keep: Collection[Op]) -> None:
@@ -93,7 +93,7 @@ class Contents(Generic[Op]):
 
     def _forget(self, ops: Sequence[Op]) -> None:
         for op in ops:
-            del self._by_name[op.name]
+            del self._nodes_by_name[op.name]
             self._names.free(op.name)
         self._readers = Readers()
 

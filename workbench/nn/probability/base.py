@@ -145,7 +145,9 @@ class Distribution:
         if type(self)._sample_n is Distribution._sample_n:
             raise NotImplementedError("sample_n is not implemented")
         outer = shape[:ops.size(shape) - ops.size(self.batch_shape_tensor())]
-        found = convert(self._sample_n(ops.reduce_prod(outer), seed))
+        count = ops.reduce_prod(outer)
+        known = constant_value(count)      # distributions of programs compare it with numbers
+        found = convert(self._sample_n(count if known is None else known[()], seed))
         return ops.reshape(found, ops.concat([outer, ops.shape(found)[1:]], axis=0))
 
     def _sample_n(self, n: Any, seed: int | None = None) -> Any:

@@ -187,7 +187,7 @@ class MemoryCell(RNNCell):
     """
 
     _num_units: int
-    _projection: int | None = None
+    _num_proj: int | None = None
     _state_is_tuple = True
 
     @property
@@ -196,7 +196,7 @@ class MemoryCell(RNNCell):
 
     @property
     def output_size(self) -> int:
-        return self._projection or self._num_units
+        return self._num_proj or self._num_units
 
     def _close(self, c: Tensor, h: Tensor) -> Any:
         """The state of this memory and output."""

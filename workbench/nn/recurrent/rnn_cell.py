@@ -80,6 +80,11 @@ class BasicLSTMCell(MemoryCell):
         return h, self._close(c, h)
 
 
+def _by_rows(shards: int | None) -> Any:
+    """A partitioner into so many variables of some rows each, None for one variable."""
+    return None if shards is None else fixed_size_partitioner(shards)
+
+
 class LSTMCell(BasicLSTMCell):
     """LSTM with peepholes (`use_peepholes`), clipping of the cell (`cell_clip`) and a projected output (`num_proj`).
 
@@ -92,30 +97,31 @@ class LSTMCell(BasicLSTMCell):
                  state_is_tuple: bool = True, activation: Callable[..., Any] | None = None, reuse: Any = None,
                  name: str | None = None) -> None:
         super().__init__(num_units, forget_bias, state_is_tuple, activation, reuse, name)
-        self._peepholes, self._clip, self._initializer = use_peepholes, cell_clip, initializer
-        self._projection, self._projection_clip = num_proj, proj_clip
-        self._parts, self._projection_parts = (None if n is None else fixed_size_partitioner(n) for n in (
-            num_unit_shards, num_proj_shards))
+        self._use_peepholes, self._cell_clip, self._initializer = use_peepholes, cell_clip, initializer
+        self._num_proj, self._proj_clip = num_proj, proj_clip
+        self._num_unit_shards, self._num_proj_shards = num_unit_shards, num_proj_shards
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         before, h = self._open(state)
-        gates = self.linear([inputs, h], 4 * self._num_units, kernel=self._initializer, partitioner=self._parts)
+        gates = self.linear([inputs, h], 4 * self._num_units, kernel=self._initializer,
+                            partitioner=_by_rows(self._num_unit_shards))
         enter, candidate, forget, leave = parts_of(gates, 4)
         c = before * ops.sigmoid(self._peep("w_f_diag", forget + self._forget_bias, before)) + ops.sigmoid(
             self._peep("w_i_diag", enter, before)) * self._activation(candidate)
-        c = clipped(c, self._clip)
+        c = clipped(c, self._cell_clip)
         output = self._activation(c) * ops.sigmoid(self._peep("w_o_diag", leave, c))
         return self._project(output, c)
 
     def _peep(self, name: str, gate: Tensor, cell: Tensor) -> Tensor:
-        if not self._peepholes:
+        if not self._use_peepholes:
             return gate
         return gate + self.variable(name, [self._num_units], gate.dtype, self._initializer) * cell
 
     def _project(self, output: Tensor, c: Tensor) -> tuple[Any, Any]:
-        if self._projection is not None:
-            output = self.product([output], self._projection, "projection/", self._initializer, self._projection_parts)
-            output = clipped(output, self._projection_clip)
+        if self._num_proj is not None:
+            output = self.product([output], self._num_proj, "projection/", self._initializer,
+                                  _by_rows(self._num_proj_shards))
+            output = clipped(output, self._proj_clip)
         return output, self._close(c, output)
 
 

@@ -50,8 +50,8 @@ class CoupledInputForgetGateLSTMCell(ShardedCell, MemoryCell):
                  forget_bias: float = 1.0, state_is_tuple: bool = True, activation: Activation = ops.tanh,
                  reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._num_units, self._peepholes, self._initializer = num_units, use_peepholes, initializer
-        self._projection, self._clip, self._shards = num_proj, proj_clip, (num_unit_shards, num_proj_shards)
+        self._num_units, self._use_peepholes, self._initializer = num_units, use_peepholes, initializer
+        self._num_proj, self._proj_clip, self._shards = num_proj, proj_clip, (num_unit_shards, num_proj_shards)
         self._forget_bias, self._state_is_tuple, self._activation = forget_bias, state_is_tuple, activation
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
@@ -60,15 +60,15 @@ class CoupledInputForgetGateLSTMCell(ShardedCell, MemoryCell):
         with variable_scope(get_variable_scope(), initializer=self._initializer):
             candidate, forget, leave = parts_of(self.sharded("W", [inputs, m], 3 * self._num_units, self._shards[0], "B"), 3)
             forget = forget + self._forget_bias
-            if self._peepholes:
+            if self._use_peepholes:
                 forget += self.diagonal("W_F_diag", before, self._num_units)
             kept = ops.sigmoid(forget)
             c = kept * before + (1.0 - kept) * self._activation(candidate)
-            if self._peepholes:
+            if self._use_peepholes:
                 leave += self.diagonal("W_O_diag", c, self._num_units)
             m = ops.sigmoid(leave) * self._activation(c)
-            if self._projection is not None:
-                m = clipped(self.sharded("W_P", [m], self._projection, self._shards[1]), self._clip)
+            if self._num_proj is not None:
+                m = clipped(self.sharded("W_P", [m], self._num_proj, self._shards[1]), self._proj_clip)
         return m, self._close(c, m)
 
 
@@ -122,7 +122,7 @@ class NASCell(MemoryCell):
     def __init__(self, num_units: int, num_proj: int | None = None, use_biases: bool = False, reuse: Any = None,
                  name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._num_units, self._projection, self._biased = num_units, num_proj, use_biases
+        self._num_units, self._num_proj, self._biased = num_units, num_proj, use_biases
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         before, m = state
@@ -138,8 +138,8 @@ class NASCell(MemoryCell):
         third, fourth = ops.tanh(leaf[4] * leaf[5]), ops.sigmoid(leaf[6] + leaf[7])
         c = ops.tanh(first + before) * second
         m = ops.tanh(c * ops.tanh(third + fourth))
-        if self._projection is not None:
-            m = ops.matmul(m, self.variable("projection_weights", [self._num_units, self._projection], m.dtype))
+        if self._num_proj is not None:
+            m = ops.matmul(m, self.variable("projection_weights", [self._num_units, self._num_proj], m.dtype))
         return m, LSTMStateTuple(c, m)
 
 
@@ -200,7 +200,7 @@ class GLSTMCell(MemoryCell):
             if size % number_of_groups:
                 raise errors.InvalidArgumentError(f"GLSTMCell: {what} is {size} but there are {number_of_groups} groups; it "
                                                   "must be divisible by number_of_groups")
-        self._num_units, self._initializer, self._projection = num_units, initializer, num_proj
+        self._num_units, self._initializer, self._num_proj = num_units, initializer, num_proj
         self._groups, self._forget_bias, self._activation = number_of_groups, forget_bias, activation
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
@@ -213,8 +213,8 @@ class GLSTMCell(MemoryCell):
             for letter, gate in zip("ijfo", zip(*each)))
         c = ops.sigmoid(forget + self._forget_bias) * before + ops.sigmoid(enter) * ops.tanh(candidate)
         m = ops.sigmoid(leave) * self._activation(c)
-        if self._projection is not None:
-            m = self.product([m], self._projection, "projection/", self._initializer)
+        if self._num_proj is not None:
+            m = self.product([m], self._num_proj, "projection/", self._initializer)
         return m, LSTMStateTuple(c, m)
 
 
@@ -230,7 +230,7 @@ class PhasedLSTMCell(MemoryCell):
                  trainable_ratio_on: bool = True, period_init_min: float = 1.0, period_init_max: float = 1000.0,
                  reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._num_units, self._peepholes, self._leak = num_units, use_peepholes, leak
+        self._num_units, self._use_peepholes, self._leak = num_units, use_peepholes, leak
         self._on, self._trained = ratio_on, trainable_ratio_on
         self._range = period_init_min, period_init_max
 
@@ -256,10 +256,10 @@ class PhasedLSTMCell(MemoryCell):
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         time, x = inputs
         c, h = state
-        seen = [x, h, c] if self._peepholes else [x, h]
+        seen = [x, h, c] if self._use_peepholes else [x, h]
         enter, forget = parts_of(ops.sigmoid(self.linear(seen, 2 * self._num_units, "mask_gates/")), 2)
         new_c = c * forget + enter * ops.tanh(self.linear([x, h], self._num_units, "new_input/"))
-        seen = [x, h, new_c] if self._peepholes else [x, h]
+        seen = [x, h, new_c] if self._use_peepholes else [x, h]
         new_h = ops.tanh(new_c) * ops.sigmoid(self.linear(seen, self._num_units, "output_gate/"))
         k = self._openness(time, x.dtype)
         new_c, new_h = k * new_c + (1.0 - k) * c, k * new_h + (1.0 - k) * h

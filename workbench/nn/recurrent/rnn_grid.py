@@ -39,11 +39,12 @@ class TimeFreqLSTMCell(ShardedCell, MemoryCell):
                  num_unit_shards: int = 1, forget_bias: float = 1.0, feature_size: int | None = None,
                  frequency_skip: int | None = 1, reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
-        self._num_units, self._peepholes, self._clip, self._initializer = num_units, use_peepholes, cell_clip, initializer
+        self._num_units, self._use_peepholes = num_units, use_peepholes
+        self._cell_clip, self._initializer = cell_clip, initializer
         self._shards, self._forget_bias, self._size, self._skip = num_unit_shards, forget_bias, feature_size, frequency_skip
 
     def _peep(self, name: str, gate: Tensor, c: Tensor) -> Tensor:
-        return gate + self.diagonal(name, c, self._num_units) if self._peepholes else gate
+        return gate + self.diagonal(name, c, self._num_units) if self._use_peepholes else gate
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         width = self.width([inputs])
@@ -60,7 +61,7 @@ class TimeFreqLSTMCell(ShardedCell, MemoryCell):
                 enter, candidate, forget, leave = parts_of(
                     self.sharded("W", [window, seen, m], 4 * self._num_units, self._shards, "B"), 4)
                 kept = ops.sigmoid(self._peep("W_F_diag", forget + self._forget_bias, c))
-                c = clipped(kept * c + ops.sigmoid(self._peep("W_I_diag", enter, c)) * ops.tanh(candidate), self._clip)
+                c = clipped(kept * c + ops.sigmoid(self._peep("W_I_diag", enter, c)) * ops.tanh(candidate), self._cell_clip)
                 m = ops.sigmoid(self._peep("W_O_diag", leave, c)) * ops.tanh(c)
                 found += [c, m]
         return joined(found[1::2]), joined(found)
@@ -90,8 +91,9 @@ class GridLSTMCell(ShardedCell):
         if not state_is_tuple and len(self._blocks) > 1:
             raise errors.InvalidArgumentError(f"GridLSTMCell: state_is_tuple is False but there are {len(self._blocks)} "
                                               "blocks, whose states one tensor would mix; pass state_is_tuple=True")
-        self._num_units, self._peepholes, self._shared = num_units, use_peepholes, share_time_frequency_weights
-        self._clip, self._initializer, self._shards, self._forget_bias = cell_clip, initializer, num_unit_shards, forget_bias
+        self._num_units, self._use_peepholes, self._shared = num_units, use_peepholes, share_time_frequency_weights
+        self._cell_clip, self._initializer = cell_clip, initializer
+        self._shards, self._forget_bias = num_unit_shards, forget_bias
         self._size, self._skip, self._state_is_tuple = feature_size, frequency_skip, state_is_tuple
         self._coupled = couple_input_forget_gates
         self._starts, self._ends = start_freqindex_list, end_freqindex_list
@@ -161,7 +163,7 @@ class GridLSTMCell(ShardedCell):
         old = {"freq": c_freq, "time": c_time}
 
         def peeped(letter: str, way: str, gate: Tensor, first: Tensor, second: Tensor) -> Tensor:
-            if not self._peepholes:
+            if not self._use_peepholes:
                 return gate
             own = "freq" if self._shared else way
             names = [f"W_{letter}_diag_{own}{end}_{block}" for end in "ft"]
@@ -171,7 +173,7 @@ class GridLSTMCell(ShardedCell):
         for way, parts in gates.items():
             enter = ops.sigmoid(peeped("I", way, parts[0], c_freq, c_time))
             kept = 1.0 - enter if self._coupled else ops.sigmoid(peeped("F", way, parts[2] + self._forget_bias, c_freq, c_time))
-            new[way] = clipped(kept * old[way] + enter * ops.tanh(parts[1]), self._clip)
+            new[way] = clipped(kept * old[way] + enter * ops.tanh(parts[1]), self._cell_clip)
         return [(new[way], ops.sigmoid(peeped("O", way, parts[-1], new["freq"], new["time"])) * ops.tanh(new[way]))
                 for way, parts in gates.items()]
 
