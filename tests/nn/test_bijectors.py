@@ -159,3 +159,16 @@ def test_one_triangle_maps_many_vectors_and_maps_them_back() -> None:
     many = np.array([[X, 2 * X], [X + 1, -X]])
     for one in (MAPS.Affine(X, scale_tril=np.eye(3) + np.tri(3)), VECTORS["rank"]()):
         np.testing.assert_allclose(run(one.inverse(one.forward(many) + 0.0)), many, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: MAPS.Affine(X, scale_tril=np.tri(3)), lambda: MAPS.Affine(X, scale_tril=np.tri(3), scale_perturb_factor=FACTOR),
+    lambda: MAPS.AffineLinearOperator(X, tf.contrib.linalg.LinearOperatorTriL(np.tri(3)))])
+def test_vectors_whose_rank_only_the_step_knows_are_mapped(make: Any) -> None:
+    one, x = make(), tf.placeholder(tf.float64)
+    y = one.forward(x)
+    fetched = [y, one.inverse(y + 0.0)]
+    for values in (X, np.stack([X, 2 * X]), np.stack([X, -X])[None]):
+        there, back = run(fetched, {x: values})
+        np.testing.assert_allclose(there, run(one.forward(values)), rtol=1e-6)
+        np.testing.assert_allclose(back, values, rtol=1e-6)

@@ -237,3 +237,21 @@ def test_a_layer_without_variables_takes_the_scope_that_it_is_called_in():
         found = layer_classes.MaxPooling2D(2, 2).apply(x, scope=wb.get_variable_scope())
         assert found.shape.as_list() == [1, 2, 2, 2] and found.op.name.startswith("pool0/")
         assert layer_classes.Flatten()(found, scope=wb.get_variable_scope()).shape.as_list() == [1, 8]
+
+
+def test_a_layer_has_its_variables_by_the_names_it_asked_for_where_a_getter_renames_them():
+    """As tensorpack names the variables of tf.layers."""
+    def renamed(getter, name, shape=None, dtype=None, initializer=None, regularizer=None, reuse=None, trainable=True,
+                collections=None, caching_device=None, partitioner=None, validate_shape=True, use_resource=None):
+        head, _, last = name.rpartition("/")
+        return getter(f"{head}/{ {'kernel': 'W', 'moving_mean': 'mean/EMA'}.get(last, last)}", shape=shape, dtype=dtype,
+                      initializer=initializer, reuse=reuse, trainable=trainable)
+
+    with wb.variable_scope("net", custom_getter=renamed):
+        layer, norm = layer_classes.Dense(3, use_bias=False, name="fc"), layer_classes.BatchNormalization(name="bn")
+        results = [layer(X[0, 0]), layer(X[0, 1])]
+        norm(results[0])
+    assert layer.kernel.name == "net/fc/W:0" and norm.moving_mean.name == "net/bn/mean/EMA:0" and layer.bias is None
+    assert names(layer.variables) == ["net/fc/W:0"] and wb.get_variable_scope().custom_getter is None
+    *found, kernel = run([*results, layer.kernel])
+    np.testing.assert_allclose(found, [x @ kernel for x in X[0, :2]], rtol=1e-5)

@@ -64,3 +64,19 @@ def test_a_run_that_asks_for_no_graphs_leaves_none_of_the_run_before():
         assert len(told.partition_graphs) == 1
         session.run(doubled, run_metadata=told)
         assert len(told.partition_graphs) == 0
+
+
+@pytest.mark.parametrize("shape", [[3], [1, 3], [2, 1]])
+def test_the_gradient_of_what_is_added_is_a_reshape_of_a_sum_of_what_arrives(shape):
+    """K-FAC of baselines finds the factor of a bias that is added by + two operations back."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        bias = tf.Variable(tf.ones(shape), name="b")
+        x = tf.placeholder(tf.float32, [2, 3])
+        y = tf.square(x + bias)
+        [arrives], [gradient] = tf.gradients(y, x, name="gradients"), tf.gradients(y, bias)
+        assert gradient.op.type == "Reshape" and gradient.op.inputs[0].op.type == "Sum" and gradient.shape.as_list() == shape
+        assert gradient.op.inputs[0].op.inputs[0].op.type == arrives.op.type != "Sum"
+        session.run(tf.global_variables_initializer())
+        whole, summed = session.run([arrives, gradient], {x: [[1, 2, 3], [4, 5, 6]]})
+        axes = {(3,): 0, (1, 3): 0, (2, 1): 1}[tuple(shape)]
+        assert summed.tolist() == whole.sum(axes).reshape(shape).tolist()

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from workbench import errors
@@ -12,8 +13,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.nn import layers, layers_1d, layers_3d
 from workbench.nn.blocks import full_name
 from workbench.nn.layer_base import InputSpec, Layer
-from workbench.nn.partitions import PartitionedVariable
-from workbench.nn.scopes import VariableScope, free_scope
+from workbench.nn.scopes import VariableScope, chained, free_scope, get_variable_scope
 from workbench.nn.variables import GraphKeys, Variable, get_collection
 
 __all__ = ["AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "BatchNormalization", "Conv1D", "Conv2D",
@@ -35,19 +35,18 @@ class _FunctionLayer(Layer):
         super().__init__(given.pop("trainable", True), given.pop("name", None), **own)
         self._named = bound.arguments.get("name") is not None
         self._options = given
+        self._by_title: dict[str, Any] = {}      # its variables by the names that it asked for, whatever a getter made of them
         for key, value in bound.arguments.items():
             if key not in ("name", "trainable"):
                 setattr(self, key, value)
 
     def __getattr__(self, name: str) -> Any:
-        """A variable by the last part of its name, such as `kernel`; None for one that the layer does without."""
+        """A variable by the name that the layer asked for, such as `kernel`; None for one that the layer does without."""
         if isinstance(getattr(type(self), name, None), property):
             return object.__getattribute__(self, name)      # it said why there is none
-        made = vars(self).get("_made", ())
-        if found := [v for v in made if full_name(v).rpartition("/")[2] == name]:
-            return PartitionedVariable(found) if found[0]._get_save_slice_info() else found[0]
-        if name in _VARIABLES and made:
-            return None
+        found = vars(self).get("_by_title", {})
+        if name in found or name in _VARIABLES and found:
+            return found.get(name)
         raise AttributeError(f"{type(self).__name__}: it has no {name!r}; its variables are made by its first call")
 
     def build(self, _input_shape: Any) -> None:
@@ -69,7 +68,9 @@ class _FunctionLayer(Layer):
         kept: dict[str, list[Any]] = {key: [] for key in (
             GraphKeys.GLOBAL_VARIABLES, GraphKeys.UPDATE_OPS, GraphKeys.REGULARIZATION_LOSSES)}
         before = {key: len(get_collection(key)) for key in kept}
-        result = type(self)._function(x, **options, name=self._title("reuse" in takes, scope))
+        title = self._title("reuse" in takes, scope)
+        with _got_by(self._variable, title if isinstance(title, VariableScope) else get_variable_scope()):
+            result = type(self)._function(x, **options, name=title)
         for key, found in kept.items():
             found += get_collection(key)[before[key]:]
         self._made += kept[GraphKeys.GLOBAL_VARIABLES]
@@ -79,6 +80,13 @@ class _FunctionLayer(Layer):
         self.built, self.dtype = True, self.dtype or x.dtype
         self._calls.append((x, result))
         return result
+
+    def _variable(self, getter: Callable[..., Any], name: str, constraint: Any = None, **options: Any) -> Any:
+        """The variable that the first call got for this name; a getter of the program is told of a constraint if there is one."""
+        title = name.rpartition("/")[2]
+        if title not in self._by_title:
+            self._by_title[title] = getter(name, **options, **({} if constraint is None else {"constraint": constraint}))
+        return self._by_title[title]
 
     def _title(self, has_variables: bool, scope: Any) -> Any:
         """What the function is called: the scope of the first call; at that a name, numbered where it was taken before."""
@@ -95,6 +103,17 @@ class _FunctionLayer(Layer):
         """Where are the variables that the first call made?"""
         if made and self._scope is None:
             self._scope = VariableScope(True, full_name(made[0]).rpartition("/")[0], dtype=made[0].dtype)
+
+
+@contextmanager
+def _got_by(getter: Callable[..., Any], scope: VariableScope) -> Iterator[None]:
+    """Within, that function gets the variables of the scope, and of those that are opened in it, by the scope's own getter."""
+    before = scope.custom_getter
+    scope.set_custom_getter(chained(getter, before))
+    try:
+        yield
+    finally:
+        scope.set_custom_getter(before)
 
 
 _VARIABLES = ("kernel", "bias", "gamma", "beta", "moving_mean", "moving_variance", "depthwise_kernel", "pointwise_kernel")

@@ -113,7 +113,8 @@ class Graph(wb.Graph):
 
     language = Language(names=OPERATIONS, results=_RESULTS, entries=_ENTRIES, below=True, type=_type, tensor=_tensor,
                         operation=_operation, variable=_variable, shape=_shape, dtype=_dtype, variables_are_true=True,
-                        saver=_saver, sessions_end_once=True, arrays_are_cast=True, reads_are_one=True, assertions_run=True)
+                        saver=_saver, sessions_end_once=True, arrays_are_cast=True, reads_are_one=True, assertions_run=True,
+                        sums_are_reshaped=True)
 
 
 def begin() -> None:

@@ -336,10 +336,16 @@ def install(names: MutableMapping[str, Any]) -> None:
         vars(names[title]).update(more)
     vars(names["compat"]).update(dimension_value=dimension_value, dimension_at_index=dimension_at_index)
     vars(names["contrib"].data)["AUTOTUNE"] = AUTOTUNE
-    vars(names["contrib"])["linalg"] = Namespace(**vars(names["linalg"]))
+    vars(names["contrib"])["linalg"] = _contributed_linalg(names["linalg"])
     vars(names["io"])["gfile"] = _gfile(names["gfile"])
     data = vars(names["data"])
     data.update(AUTOTUNE=AUTOTUNE, experimental=_experimental(), Options=Options, **_OF_DATASETS)
+
+
+def _contributed_linalg(linalg: Any) -> Namespace:
+    """The operators where they once were, two of them by their names until 1.4."""
+    return Namespace(**vars(linalg), LinearOperatorTriL=linalg.LinearOperatorLowerTriangular,
+                     LinearOperatorUDVHUpdate=linalg.LinearOperatorLowRankUpdate)
 
 
 def _gfile(files: Any) -> Namespace:

@@ -25,6 +25,8 @@ class Language:
     stands for all its reads when it is differentiated by, as if they were one tensor.
     Where `assertions_run`, an assertion that can be seen to fail while the graph is built fails when it runs, but for equality.
     Where `sessions_end_once`, a monitored session finalizes the graph until it is closed, and must not be closed or used after.
+    Where `sums_are_reshaped`, the gradient of what was broadcast is a sum and then a reshape, as programs look for it that walk
+    the operations of gradients.
     """
 
     names: Mapping[str, str]
@@ -43,6 +45,7 @@ class Language:
     arrays_are_cast: bool = False
     reads_are_one: bool = False
     assertions_run: bool = False
+    sums_are_reshaped: bool = False
 
     def title(self, kind: str) -> str:
         """What an operation of this kind is called where the program gives no name."""

@@ -60,6 +60,8 @@ def unbroadcast(dy, x, *others):
         if dim is None:
             return ops.reduce_to(dy, ops.shape_vector(x))
         inner.append(axis)
+    if (lead or inner) and dy.graph.language.sums_are_reshaped:
+        return ops.reshape(ops.reduce_sum(dy, (*range(lead), *(lead + axis for axis in inner))), ops.shape_vector(x))
     if lead:
         dy = ops.reduce_sum(dy, tuple(range(lead)))
     return ops.reduce_sum(dy, tuple(inner), True) if inner else dy

@@ -7,7 +7,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import after
-from workbench.nn.linear_operators import LinearOperator
+from workbench.nn.linear_operators import LinearOperator, product
 from workbench.nn.probability.bijector import Bijector
 from workbench.nn.probability.checked import none_zero
 
@@ -22,7 +22,7 @@ def _axes(name: str, event_ndims: Any) -> Any:
 
 
 def _times(matrix: Tensor, x: Tensor) -> Tensor:
-    found: Tensor = ops.squeeze(ops.matmul(matrix, x[..., None]), axis=[-1])
+    found: Tensor = ops.squeeze(product(matrix, x[..., None]), axis=[-1])
     return found
 
 
