@@ -255,3 +255,25 @@ def test_a_layer_has_its_variables_by_the_names_it_asked_for_where_a_getter_rena
     assert names(layer.variables) == ["net/fc/W:0"] and wb.get_variable_scope().custom_getter is None
     *found, kernel = run([*results, layer.kernel])
     np.testing.assert_allclose(found, [x @ kernel for x in X[0, :2]], rtol=1e-5)
+def test_variables_that_a_getter_renames_are_found_by_the_names_of_the_layer():
+    """As tensorpack's layers, which call their variables W and b."""
+    def renamed(getter, name, *args, **kwargs):
+        scope, _, leaf = name.rpartition("/")
+        return getter(f"{scope}/{({'kernel': 'W', 'bias': 'b'}).get(leaf, leaf)}", *args, **kwargs)
+
+    with wb.Graph().as_default():
+        x = wb.ones([1, 2])
+        with wb.variable_scope("fc0"), wb.variable_scope(wb.get_variable_scope(), custom_getter=renamed):
+            here = layer_classes.Dense(3)
+            here.apply(x, scope=wb.get_variable_scope())
+            named = layer_classes.Dense(2, use_bias=False, name="own")
+            named(x)
+            before = wb.get_variable_scope().custom_getter
+        named(x)
+        assert (here.kernel.op.name, here.bias.op.name) == ("fc0/W", "fc0/b")
+        assert named.kernel.op.name == "fc0/own/W" and named.bias is None and len(wb.global_variables()) == 3
+        assert before is renamed
+        doubled = layer_classes.Dense(1)
+        with wb.variable_scope("d", custom_getter=lambda getter, *args, **kwargs: 2.0 * getter(*args, **kwargs)):
+            doubled(x)
+        assert doubled.kernel.shape.as_list() == [2, 1] and isinstance(doubled.kernel, wb.Tensor)   # what the getter gave
