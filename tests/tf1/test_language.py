@@ -82,8 +82,8 @@ def test_tensors_operations_and_variables_print_as_in_tensorflow(graph):
     assert str(v) == repr(v) == "<tf.Variable 'v:0' shape=(2,) dtype=float32_ref>"
     assert repr(y.op) == "<tf.Operation 'Add' type=Add>"
     assert 'name: "Add"' in str(y.op) and 'op: "Add"' in str(y.op)
-        either = tf.cond(tf.constant(True), tf.no_op, tf.no_op, name="either").op.inputs[0].op
-        assert repr(either).startswith("<tf.Operation 'either")
+    either = tf.cond(tf.constant(True), tf.no_op, tf.no_op, name="either").op.inputs[0].op
+    assert repr(either).startswith("<tf.Operation 'either")
 
 
 def test_shapes_dimensions_and_types_print_as_in_tensorflow(graph):
