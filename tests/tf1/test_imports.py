@@ -89,3 +89,13 @@ def test_what_is_no_module_is_an_import_error(name):
 def test_names_that_are_missing_from_a_module_are_told_with_the_nearest():
     with pytest.raises(ImportError, match=r"tf.contrib.rnn.LSTMCel is not offered; the nearest names are LSTMCell"):
         from workbench.tf1.contrib.rnn import LSTMCel  # noqa: F401
+
+
+@pytest.mark.parametrize(("file", "name"), [
+    ("contrib.opt.python.training.variable_clipping_optimizer", "VariableClippingOptimizer"),
+    ("contrib.opt.python.training.nadam_optimizer", "NadamOptimizer"),
+    ("contrib.distributions.python.ops.mvn_tril", "MultivariateNormalTriL"),
+    ("contrib.distributions.python.ops.mvn_full_covariance", "MultivariateNormalFullCovariance"),
+    ("contrib.distributions.python.ops.relaxed_onehot_categorical", "RelaxedOneHotCategorical")])
+def test_parts_of_contrib_are_found_in_the_files_where_they_stood(file, name):
+    assert hasattr(importlib.import_module(f"workbench.tf1.{file}"), name)

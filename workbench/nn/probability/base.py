@@ -45,11 +45,16 @@ class Distribution:
 
     def __init__(self, dtype: Any, reparameterization_type: ReparameterizationType, validate_args: bool, allow_nan_stats: bool,
                  parameters: dict[str, Any] | None = None, graph_parents: Any = None, name: str | None = None) -> None:
-        self.dtype, self.reparameterization_type = as_dtype(dtype), reparameterization_type
+        self.dtype, self._reparameterization_type = as_dtype(dtype), reparameterization_type
         self.validate_args, self.allow_nan_stats = validate_args, allow_nan_stats
         self._given(parameters or {})
         self.name = name or type(self).__name__
         self._graph_parents = list(graph_parents or ())
+
+    @property
+    def reparameterization_type(self) -> ReparameterizationType:
+        """Do samples have gradients by the parameters?"""
+        return self._reparameterization_type
 
     # parameters
     def _given(self, parameters: dict[str, Any]) -> None:

@@ -288,7 +288,7 @@ class Exponential(Gamma):
             given = self._float(rate, "rate")
         super().__init__(ops.ones_like(given), given, validate_args, allow_nan_stats, name)
         self._given(parameters)
-        self.reparameterization_type = FULLY_REPARAMETERIZED
+        self._reparameterization_type = FULLY_REPARAMETERIZED
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         return -ops.log(ops.random_uniform(shape, _tiny(self.dtype), 1.0, dtype=self.dtype, seed=seed)) / self.rate
