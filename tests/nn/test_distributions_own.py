@@ -85,7 +85,6 @@ def test_sizes_may_be_whole_floats(session):
             wrong()
 
 
-<<<<<<< ours
 def test_the_number_of_samples_is_a_number_where_it_is_known(session):
     asked = []
 
@@ -99,7 +98,8 @@ def test_the_number_of_samples_is_a_number_where_it_is_known(session):
     assert [int(n) for n in asked] == [1, 6] and not any(isinstance(n, tf.Tensor) for n in asked)
     size = tf.placeholder(tf.int32, [1])
     assert session.run(coin.sample(size), {size: [4]}).shape == (4, 2) and isinstance(asked[-1], tf.Tensor)
-=======
+
+
 def test_a_program_says_by_a_property_that_samples_have_no_gradients(session):
     class Fixed(distributions.Normal):
         @property
@@ -108,4 +108,3 @@ def test_a_program_says_by_a_property_that_samples_have_no_gradients(session):
 
     assert Fixed(0.0, 1.0).reparameterization_type is distributions.NOT_REPARAMETERIZED
     assert distributions.Exponential(1.0).reparameterization_type is distributions.FULLY_REPARAMETERIZED
->>>>>>> theirs

@@ -45,7 +45,7 @@ class _FunctionLayer(Layer):
         if isinstance(getattr(type(self), name, None), property):
             return object.__getattribute__(self, name)      # it said why there is none
         found = vars(self).get("_by_title", {})
-        if name in found or name in _VARIABLES and found:
+        if name in found or (name in _VARIABLES and found):
             return found.get(name)
         raise AttributeError(f"{type(self).__name__}: it has no {name!r}; its variables are made by its first call")
 
@@ -82,7 +82,7 @@ class _FunctionLayer(Layer):
         return result
 
     def _variable(self, getter: Callable[..., Any], name: str, constraint: Any = None, **options: Any) -> Any:
-        """The variable that the first call got for this name; a getter of the program is told of a constraint if there is one."""
+        """What the first call got for this name; a getter of the program is told of a constraint if there is one."""
         title = name.rpartition("/")[2]
         if title not in self._by_title:
             self._by_title[title] = getter(name, **options, **({} if constraint is None else {"constraint": constraint}))

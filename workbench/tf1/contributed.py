@@ -210,17 +210,18 @@ vars(contrib.rnn)["core_rnn_cell"] = Namespace(**vars(contrib.rnn))      # where
 _INNER = {
     "crf": "ops: crf", "cudnn_rnn": "ops: cudnn_rnn_ops; layers: cudnn_rnn",
     "data": "ops: batching dataset_ops iterator_ops readers",
-    "distributions": """ops: bernoulli beta binomial categorical chi2 deterministic dirichlet distribution exponential gamma geometric
-        gumbel independent inverse_gamma laplace logistic mixture mixture_same_family multinomial mvn_diag mvn_diag_plus_low_rank
-        mvn_full_covariance mvn_linear_operator mvn_tril negative_binomial normal onehot_categorical poisson relaxed_bernoulli
-        relaxed_onehot_categorical sinh_arcsinh student_t uniform wishart""",
+    "distributions": """ops: bernoulli beta binomial categorical chi2 deterministic dirichlet distribution exponential gamma
+        geometric gumbel independent inverse_gamma laplace logistic mixture mixture_same_family multinomial mvn_diag
+        mvn_diag_plus_low_rank mvn_full_covariance mvn_linear_operator mvn_tril negative_binomial normal onehot_categorical
+        poisson relaxed_bernoulli relaxed_onehot_categorical sinh_arcsinh student_t uniform wishart""",
     "framework": """ops: arg_scope checkpoint_ops ops variables;
         framework: checkpoint_utils experimental graph_util tensor_util""",
     "layers": """layers: embedding_ops encoders feature_column feature_column_ops initializers layers normalization optimizers
         regularizers summaries target_column utils""",
     "legacy_seq2seq": "ops: seq2seq", "losses": "losses: loss_ops; metric_learning: metric_loss_ops",
     "lookup": "ops: lookup", "metrics": "ops: confusion_matrix_ops metric_ops set_ops",
-    "opt": "training: external_optimizer lazy_adam_optimizer moving_average_optimizer nadam_optimizer variable_clipping_optimizer",
+    "opt": """training: external_optimizer lazy_adam_optimizer moving_average_optimizer nadam_optimizer
+        variable_clipping_optimizer""",
     "rnn": "ops: core_rnn core_rnn_cell core_rnn_cell_impl fused_rnn_cell gru_ops lstm_ops rnn rnn_cell",
     "seq2seq": """ops: attention_wrapper basic_decoder beam_search_decoder beam_search_ops decoder dynamic_attention_wrapper
         helper loss""",
