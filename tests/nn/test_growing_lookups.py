@@ -171,3 +171,18 @@ def test_a_training_loop_goes_on_with_its_tables(tmp_path):
             return found
     assert train(2) == 2
     assert train(4) == 4
+
+
+def test_a_table_of_a_program_adds_to_those_that_there_are():
+    class Shaped(lookup.MutableDenseHashTable):
+        """As tf.contrib.timeseries keeps tensors by times."""
+
+        def lookup(self, keys, name=None):
+            flat = tf.reshape(tf.convert_to_tensor(keys, dtype=self._key_dtype), [-1])
+            return tf.reshape(super().lookup(flat, name), tf.shape(keys))
+
+    table = Shaped(tf.int64, tf.float32, -1.0, empty_key=-1)
+    assert (table._key_dtype, table._value_dtype, table._name) == (tf.int64, tf.float32, table.name)
+    with tf.Session() as session:
+        session.run(table.insert(np.array([3]), np.array([0.5], "f")))
+        assert session.run(table.lookup([[3, 4]])).tolist() == [[0.5, -1]]

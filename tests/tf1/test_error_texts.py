@@ -29,6 +29,11 @@ def sparse(indices: Any, values: Any, shape: Any) -> Any:
     return tf.SparseTensor(np.array(indices, np.int64).reshape(-1, len(shape)), np.array(values), np.array(shape, np.int64))
 
 
+def _reused() -> Any:
+    with tf.variable_scope("scope", reuse=True):
+        return tf.get_variable("missing", [1])
+
+
 D = tf.contrib.distributions
 
 BUILDING = {
@@ -43,6 +48,12 @@ BUILDING = {
     "decay without steps": (lambda: tf.contrib.layers.optimize_loss(
         tf.Variable(1.0), None, 0.1, "SGD", learning_rate_decay_fn=lambda rate, step: rate), ValueError,
         "global_step is required for learning_rate_decay_fn"),
+    "shapes that differ": (lambda: tf.TensorShape([3, 3]).assert_is_compatible_with([5, 3]), ValueError,
+                           r"Shapes .*are incompatible"),
+    "another rank": (lambda: tf.TensorShape([5]).with_rank(2), ValueError, "Shape .* must have rank 2"),
+    "a shape with an unknown length": (lambda: tf.TensorShape([None]).assert_is_fully_defined(), ValueError,
+                                       "Shape .* is not fully defined"),
+    "a variable that is not there": (_reused, ValueError, r"does not exist, or was not created with tf.get_variable\(\)"),
     "instance_norm": (lambda: tf.contrib.layers.instance_norm(tf.placeholder(F)), ValueError, "undefined rank"),
     "matmul": (lambda: tf.matmul(np.zeros((2, 3)), np.zeros((2, 3))), ValueError, "Dimensions must be equal, but are 3 and 2"),
     "conv2d": (lambda: tf.nn.conv2d(tf.placeholder(F), tf.placeholder(F), [2, 1, 1, 1], "SAME"), tf.errors.InvalidArgumentError,

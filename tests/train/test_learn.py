@@ -289,3 +289,22 @@ def test_small_models():
         assert session.run(loss) < 0.1 and (session.run(shares).argmax(1) == LABELS).mean() > 0.9
         assert line.shape.as_list() == [90] and session.run(LEARN.ops.one_hot_matrix([1, 0], 3)).tolist() == [
             [0, 1, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("kind", [tf.estimator.RunConfig, tf.contrib.learn.RunConfig])
+def test_a_configuration_of_a_program_says_its_seed_by_a_property(kind, tmp_path):
+    """As programs of 2017 gave the seed, for which the constructor had no argument."""
+    class Seeded(kind):
+        @property
+        def tf_random_seed(self):
+            return 7
+
+    config = Seeded(model_dir=str(tmp_path))
+    assert (config.tf_random_seed, config.model_dir, config.is_chief) == (7, str(tmp_path), True)
+    assert config.replace(save_summary_steps=3).save_summary_steps == 3 and config.replace(model_dir="m").tf_random_seed == 7
+
+    def model(features, labels, mode, config):
+        assert config.tf_random_seed == tf.get_default_graph().seed == 7
+        return tf.estimator.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=tf.assign_add(tf.train.get_global_step(), 1))
+
+    tf.estimator.Estimator(model, config=config).train(lambda: (tf.constant([1.0]), None), steps=1)

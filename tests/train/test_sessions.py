@@ -366,3 +366,27 @@ def test_the_session_inside_of_a_monitored_one_is_found():
             while type(inner).__name__ != "Session":
                 inner = inner._sess
             assert inner is session._tf_sess() and inner.run(x) == 2.0
+
+
+def test_an_empty_folder_is_none(tmp_path, monkeypatch):
+    """As flags of programs have it where nobody gave one: nothing is written, least of all into the root of all files."""
+    monkeypatch.chdir(tmp_path)
+    step = wb.assign_add(train.get_or_create_global_step(), 1)
+    for _ in range(2):
+        with train.MonitoredTrainingSession(checkpoint_dir="", save_summaries_steps=1,
+                                            hooks=[train.StopAtStepHook(2)]) as session:
+            assert session.run(step) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_hook_with_an_empty_folder_saves_where_the_program_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    step = wb.assign_add(train.get_or_create_global_step(), 1)
+    with MonitoredSession(hooks=[train.CheckpointSaverHook("", save_steps=1)]) as session:
+        session.run(step)
+    assert train.latest_checkpoint(tmp_path).endswith("model.ckpt-1")
+
+
+def test_only_numbers_become_curves():
+    found = summary.numbers({"loss": np.float32(0.5), "state": (np.zeros(2), np.zeros(3)), "text": b"x", "no": None, "all": 3})
+    assert [(value.tag, value.simple_value) for value in found.value] == [("loss", 0.5), ("all", 3.0)]

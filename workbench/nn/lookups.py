@@ -141,7 +141,22 @@ class LookupInterface:
     init: Any
 
     def __init__(self, key_dtype: Any, value_dtype: Any, name: str) -> None:
-        self.key_dtype, self.value_dtype, self.name = as_dtype(key_dtype), as_dtype(value_dtype), name
+        self._key_dtype, self._value_dtype, self._name = as_dtype(key_dtype), as_dtype(value_dtype), name
+
+    @property
+    def key_dtype(self) -> DType:
+        """The element type of its keys."""
+        return self._key_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        """The element type of its values."""
+        return self._value_dtype
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._name
 
     def size(self, name: str | None = None) -> Tensor:
         """How many keys it has: int64 scalar."""

@@ -297,8 +297,8 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
     if found is not None:
         return _share(found, full, shape, wanted, scope)
     if scope.reuse is True:
-        raise errors.InvalidArgumentError(f"get_variable: {full!r} does not exist but reuse=True; make it first, or "
-                                          "use reuse=AUTO_REUSE")
+        raise errors.InvalidArgumentError(f"get_variable: {full!r} does not exist but reuse=True; make it first, or use "
+                                          "reuse=AUTO_REUSE (it does not exist, or was not created with tf.get_variable())")
     made = Variable(_initial(full, shape, wanted or scope.dtype, dtype is None, initializer), trainable, collections,
                     validate_shape, caching_device, _free(full), dtype=wanted, constraint=constraint)
     store.variables[full] = made

@@ -57,7 +57,8 @@ class Shape:
     def static(self) -> tuple[int, ...]:
         """The dimensions of a fully known shape; ShapeError for another."""
         if self.sizes is None or None in self.sizes:
-            raise errors.ShapeError(f"shape: {self} is not fully known; feed it or set it with set_shape")
+            raise errors.ShapeError(f"shape: {self} is not fully known; feed it or set it with set_shape (Shape {self} is not "
+                                    "fully defined)")
         return self.sizes     # type: ignore[return-value]
 
     def num_elements(self) -> int | None:
@@ -90,8 +91,8 @@ class Shape:
     def merge(self, other: Shape, where: str = "merge") -> Shape:
         """What is known from either; ShapeError when they contradict."""
         if not self.compatible(other):
-            raise errors.ShapeError(f"{where}: {self} and {other} cannot be the same shape; make them agree (they are not "
-                                    "compatible)")
+            raise errors.ShapeError(f"{where}: {self} and {other} cannot be the same shape; make them agree (Shapes {self} and "
+                                    f"{other} are incompatible: they are not compatible)")
         if self.sizes is None:
             return other
         if other.sizes is None:
@@ -112,7 +113,10 @@ class Shape:
 
     def with_rank(self, rank: int) -> Shape:
         """This shape with what the rank tells; ShapeError when its rank is another."""
-        return self.merge(Shape([None] * rank), "with_rank")
+        if self.sizes is not None and len(self.sizes) != rank:
+            raise errors.ShapeError(f"with_rank: {self} has rank {len(self.sizes)}; it must be {rank} (Shape {self} must have "
+                                    f"rank {rank})")
+        return self.merge(Shape([None] * rank))
 
     def with_rank_at_least(self, rank: int) -> Shape:
         """This shape; ShapeError when its rank is known and smaller."""

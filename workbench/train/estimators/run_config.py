@@ -34,6 +34,11 @@ class TaskType:
     MASTER, PS, WORKER, CHIEF, EVALUATOR = "master", "ps", "worker", "chief", "evaluator"
 
 
+def field(name: str) -> Any:
+    """What a configuration says under this name; a subclass of a program may say it by a property of its own."""
+    return property(lambda self: getattr(self, f"_{name}"), lambda self, value: setattr(self, f"_{name}", value))
+
+
 class RunConfig:
     """Where and how often an estimator saves and summarises; give at most one of the two intervals for checkpoints.
 
@@ -43,7 +48,25 @@ class RunConfig:
     that cannot be, and for a task that the cluster does not have.
     """
 
-    evaluation_master = ""
+    model_dir = field("model_dir")
+    tf_random_seed = field("tf_random_seed")
+    session_config = field("session_config")
+    save_summary_steps = field("save_summary_steps")
+    save_checkpoints_steps = field("save_checkpoints_steps")
+    save_checkpoints_secs = field("save_checkpoints_secs")
+    keep_checkpoint_max = field("keep_checkpoint_max")
+    keep_checkpoint_every_n_hours = field("keep_checkpoint_every_n_hours")
+    log_step_count_steps = field("log_step_count_steps")
+    service = field("service")
+    cluster_spec = field("cluster_spec")
+    task_type = field("task_type")
+    task_id = field("task_id")
+    is_chief = field("is_chief")
+    master = field("master")
+    num_ps_replicas = field("num_ps_replicas")
+    num_worker_replicas = field("num_worker_replicas")
+    evaluation_master = field("evaluation_master")
+    _evaluation_master = ""
 
     def __init__(self, model_dir: Any = None, tf_random_seed: int | None = 1, save_summary_steps: int | None = 100,
                  save_checkpoints_steps: int | None = None, save_checkpoints_secs: float | None = _EVERY_TEN_MINUTES,
@@ -51,10 +74,10 @@ class RunConfig:
                  keep_checkpoint_every_n_hours: float | None = 10000, log_step_count_steps: int | None = 100) -> None:
         if save_checkpoints_secs is _EVERY_TEN_MINUTES:
             save_checkpoints_secs = 600 if save_checkpoints_steps is None else None
-        self.model_dir, self.tf_random_seed, self.session_config = model_dir, tf_random_seed, session_config
-        self.save_summary_steps, self.save_checkpoints_steps = save_summary_steps, save_checkpoints_steps
-        self.save_checkpoints_secs, self.keep_checkpoint_max = save_checkpoints_secs, keep_checkpoint_max
-        self.keep_checkpoint_every_n_hours, self.log_step_count_steps = keep_checkpoint_every_n_hours, log_step_count_steps
+        self._model_dir, self._tf_random_seed, self._session_config = model_dir, tf_random_seed, session_config
+        self._save_summary_steps, self._save_checkpoints_steps = save_summary_steps, save_checkpoints_steps
+        self._save_checkpoints_secs, self._keep_checkpoint_max = save_checkpoints_secs, keep_checkpoint_max
+        self._keep_checkpoint_every_n_hours, self._log_step_count_steps = keep_checkpoint_every_n_hours, log_step_count_steps
         self._check()
         self._take_place(json.loads(os.environ.get("TF_CONFIG") or "{}"))
 
@@ -70,14 +93,14 @@ class RunConfig:
 
     def _take_place(self, told: Mapping[str, Any]) -> None:
         """Which task this is, as the environment tells."""
-        self.service: Any = told.get("service")
+        self._service: Any = told.get("service")
         if self.service is not None and not isinstance(self.service, dict):
             raise TypeError(f"If \"service\" is set in TF_CONFIG, it must be a dict. Given {type(self.service)}")
-        self.cluster_spec = ClusterSpec(told.get("cluster", {}))
+        self._cluster_spec = ClusterSpec(told.get("cluster", {}))
         task = told.get("task", {})
-        self.task_type: str | None = task.get("type", TaskType.WORKER)
-        self.task_id, self.is_chief, self.master = int(task.get("index") or 0), True, ""
-        self.num_ps_replicas, self.num_worker_replicas = 0, 1
+        self._task_type: str | None = task.get("type", TaskType.WORKER)
+        self._task_id, self._is_chief, self._master = int(task.get("index") or 0), True, ""
+        self._num_ps_replicas, self._num_worker_replicas = 0, 1
         if self.cluster_spec:
             self._take_part(task)
         elif (self.task_type, self.task_id) != (TaskType.WORKER, 0):
@@ -89,13 +112,13 @@ class RunConfig:
         known = self.cluster_spec.as_dict()
         first = TaskType.MASTER if TaskType.MASTER in known else TaskType.CHIEF
         _check_task(known, first, task)
-        self.is_chief = self.task_type == first
+        self._is_chief = self.task_type == first
         if self.task_type == TaskType.EVALUATOR:      # it stands beside the cluster that trains
-            self.cluster_spec, self.num_worker_replicas = ClusterSpec({}), 0
+            self._cluster_spec, self._num_worker_replicas = ClusterSpec({}), 0
             return
-        self.master = address_of(known, self.task_type, self.task_id)
-        self.num_ps_replicas = len(known.get(TaskType.PS, ()))
-        self.num_worker_replicas = len(known.get(TaskType.WORKER, ())) + len(known[first])
+        self._master = address_of(known, self.task_type, self.task_id)
+        self._num_ps_replicas = len(known.get(TaskType.PS, ()))
+        self._num_worker_replicas = len(known.get(TaskType.WORKER, ())) + len(known[first])
 
     def replace(self, **kwargs: Any) -> RunConfig:
         """A copy with other values. InvalidArgumentError for a name that there is not."""
@@ -105,11 +128,11 @@ class RunConfig:
                 raise errors.InvalidArgumentError(f"RunConfig.replace: Replacing {name} is not supported. Allowed properties "
                                                   f"are {allowed}.")
         made = copy.copy(self)
-        vars(made).update(kwargs)
+        vars(made).update({f"_{name}": value for name, value in kwargs.items()})
         for ours, other in (("save_checkpoints_steps", "save_checkpoints_secs"),
                             ("save_checkpoints_secs", "save_checkpoints_steps")):
             if kwargs.get(ours) is not None and other not in kwargs:
-                setattr(made, other, None)
+                setattr(made, f"_{other}", None)
         made._check()
         return made
 

@@ -31,6 +31,9 @@ class RunConfig(run_config.RunConfig):
     have, and for two folders of the model.
     """
 
+    tf_config = run_config.field("tf_config")
+    environment = run_config.field("environment")
+
     def __init__(self, master: str | None = None, num_cores: int = 0, log_device_placement: bool = False,
                  gpu_memory_fraction: float = 1, tf_random_seed: int | None = None, save_summary_steps: int = 100,
                  save_checkpoints_secs: float | None = _DEFAULT, save_checkpoints_steps: int | None = None,
@@ -43,27 +46,27 @@ class RunConfig(run_config.RunConfig):
                          session_config=session_config, keep_checkpoint_max=keep_checkpoint_max,
                          keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours,
                          log_step_count_steps=log_step_count_steps, **every)
-        self.evaluation_master = evaluation_master or ""
-        self.tf_config = ConfigProto(
+        self._evaluation_master = evaluation_master or ""
+        self._tf_config = ConfigProto(
             log_device_placement=log_device_placement, inter_op_parallelism_threads=num_cores,
             intra_op_parallelism_threads=num_cores,
             gpu_options=GPUOptions(per_process_gpu_memory_fraction=gpu_memory_fraction))
 
     def _take_place(self, told: Mapping[str, Any]) -> None:
         task = told.get("task", {})
-        self.task_type, self.task_id = task.get("type"), int(task.get("index") or 0)
-        self.cluster_spec = ClusterSpec(told.get("cluster", {}))
+        self._task_type, self._task_id = task.get("type"), int(task.get("index") or 0)
+        self._cluster_spec = ClusterSpec(told.get("cluster", {}))
         known = self.cluster_spec.as_dict()
-        self.num_ps_replicas = len(known.get("ps", ()))
-        self.num_worker_replicas = len(known.get("worker", ())) + len(known.get("master", ()))
-        self.environment = told.get("environment", "local")
+        self._num_ps_replicas = len(known.get("ps", ()))
+        self._num_worker_replicas = len(known.get("worker", ())) + len(known.get("master", ()))
+        self._environment = told.get("environment", "local")
         chief = {None: self.task_type, "cloud": "master"}.get(self.task_type and self.environment, "worker")
-        self.is_chief = self.task_type == chief and self.task_id == 0
+        self._is_chief = self.task_type == chief and self.task_id == 0
         if self._given is not None:
-            self.master = self._given
+            self._master = self._given
         else:
             alone = self.task_type is None or sum(map(len, known.values())) < 2
-            self.master = "" if alone else address_of(known, self.task_type, self.task_id)
+            self._master = "" if alone else address_of(known, self.task_type, self.task_id)
 
     def uid(self, whitelist: Any = None) -> str:
         """A text that is the same for configurations that say the same, but for the fields in `whitelist`: by default those

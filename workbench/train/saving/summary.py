@@ -43,7 +43,7 @@ def numbers(values: Mapping[str, Any]) -> Any:
     """A Summary of those of the values that are single numbers, by their names as tags."""
     made = message("Summary")()
     for tag, value in values.items():
-        if np.ndim(value) == 0:
+        if isinstance(value, (int, float, np.number, np.ndarray)) and np.ndim(value) == 0:      # states and texts are no curve
             made.value.add(tag=tag, simple_value=float(value))
     return made
 

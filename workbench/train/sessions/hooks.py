@@ -1,6 +1,7 @@
 """Hooks around the steps of a monitored session: stop, save, log; what they need is fetched with the step itself."""
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -164,7 +165,7 @@ class CheckpointSaverHook(_StepHook):
         self._step = get_global_step()
         interval = Interval(None if self._seconds == "auto" else self._seconds)
         saver = self._saver if self._scaffold is None else self._scaffold.saver
-        self.checkpoints = Checkpointer(f"{self._folder}/{self._name}", saver, interval)
+        self.checkpoints = Checkpointer(os.path.join(self._folder, self._name), saver, interval)
         for listener in self.listeners:
             listener.begin()
 

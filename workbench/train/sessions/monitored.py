@@ -79,17 +79,17 @@ class MonitoredTrainingSession:
                  stop_grace_period_secs: float = 120, log_step_count_steps: int | None = None,
                  save_checkpoint_steps: int | None = None, max_wait_secs: float = 7200,
                  restore_from: str | None = None) -> None:
-        self._chief, self._folder, self._grace, self._patience = is_chief, checkpoint_dir, stop_grace_period_secs, max_wait_secs
+        self._chief, self._folder, self._grace, self._patience = (
+            is_chief, checkpoint_dir or None, stop_grace_period_secs, max_wait_secs)
         self._scaffold = scaffold or Scaffold()
-        has_state = bool(global_variables())
         self._saver = kept(self._scaffold.saver, "saver", GraphKeys.SAVERS) or (
-            default_saver() if checkpoint_dir is not None and has_state else None)
+            default_saver() if self._folder is not None and global_variables() else None)
         if self._saver is not None:
             self._saver.build()
         self._service: CheckpointSaverHook | None = None
         self._opening, self._anew, self._closed, self._restore_from = (master, config), 0, False, restore_from
         self._hooks = [*(hooks or ()), *((chief_only_hooks or ()) if is_chief else ())]
-        if is_chief and checkpoint_dir is not None:
+        if is_chief and self._folder is not None:
             self._hooks += self._services(save_checkpoint_secs, save_checkpoint_steps)
             self._hooks += self._reports(save_summaries_steps, save_summaries_secs, log_step_count_steps)
         for hook in self._hooks:
