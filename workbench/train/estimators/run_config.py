@@ -34,11 +34,6 @@ class TaskType:
     MASTER, PS, WORKER, CHIEF, EVALUATOR = "master", "ps", "worker", "chief", "evaluator"
 
 
-def field(name: str) -> Any:
-    """What a configuration says under this name; a subclass of a program may say it by a property of its own."""
-    return property(lambda self: getattr(self, f"_{name}"), lambda self, value: setattr(self, f"_{name}", value))
-
-
 class RunConfig:
     """Where and how often an estimator saves and summarises; give at most one of the two intervals for checkpoints.
 
@@ -48,24 +43,24 @@ class RunConfig:
     that cannot be, and for a task that the cluster does not have.
     """
 
-    model_dir = field("model_dir")
-    tf_random_seed = field("tf_random_seed")
-    session_config = field("session_config")
-    save_summary_steps = field("save_summary_steps")
-    save_checkpoints_steps = field("save_checkpoints_steps")
-    save_checkpoints_secs = field("save_checkpoints_secs")
-    keep_checkpoint_max = field("keep_checkpoint_max")
-    keep_checkpoint_every_n_hours = field("keep_checkpoint_every_n_hours")
-    log_step_count_steps = field("log_step_count_steps")
-    service = field("service")
-    cluster_spec = field("cluster_spec")
-    task_type = field("task_type")
-    task_id = field("task_id")
-    is_chief = field("is_chief")
-    master = field("master")
-    num_ps_replicas = field("num_ps_replicas")
-    num_worker_replicas = field("num_worker_replicas")
-    evaluation_master = field("evaluation_master")
+    model_dir = property(lambda self: self._model_dir)
+    tf_random_seed = property(lambda self: self._tf_random_seed)
+    session_config = property(lambda self: self._session_config)
+    save_summary_steps = property(lambda self: self._save_summary_steps)
+    save_checkpoints_steps = property(lambda self: self._save_checkpoints_steps)
+    save_checkpoints_secs = property(lambda self: self._save_checkpoints_secs)
+    keep_checkpoint_max = property(lambda self: self._keep_checkpoint_max)
+    keep_checkpoint_every_n_hours = property(lambda self: self._keep_checkpoint_every_n_hours)
+    log_step_count_steps = property(lambda self: self._log_step_count_steps)
+    service = property(lambda self: self._service)
+    cluster_spec = property(lambda self: self._cluster_spec)
+    task_type = property(lambda self: self._task_type)
+    task_id = property(lambda self: self._task_id)
+    is_chief = property(lambda self: self._is_chief)
+    master = property(lambda self: self._master)
+    num_ps_replicas = property(lambda self: self._num_ps_replicas)
+    num_worker_replicas = property(lambda self: self._num_worker_replicas)
+    evaluation_master = property(lambda self: self._evaluation_master)
     _evaluation_master = ""
 
     def __init__(self, model_dir: Any = None, tf_random_seed: int | None = 1, save_summary_steps: int | None = 100,

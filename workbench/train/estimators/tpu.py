@@ -39,8 +39,8 @@ class RunConfig(_RunConfig):
         super().__init__(**options)
         self.tpu_config, self.cluster = tpu_config or TPUConfig(), cluster
         if master is not None:
-            self.master = master
-        self.evaluation_master = self.master if evaluation_master is None else evaluation_master
+            self._master = master
+        self._evaluation_master = self.master if evaluation_master is None else evaluation_master
 
 
 class TPUEstimatorSpec(NamedTuple):

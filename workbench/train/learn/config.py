@@ -31,8 +31,8 @@ class RunConfig(run_config.RunConfig):
     have, and for two folders of the model.
     """
 
-    tf_config = run_config.field("tf_config")
-    environment = run_config.field("environment")
+    tf_config = property(lambda self: self._tf_config)
+    environment = property(lambda self: self._environment)
 
     def __init__(self, master: str | None = None, num_cores: int = 0, log_device_placement: bool = False,
                  gpu_memory_fraction: float = 1, tf_random_seed: int | None = None, save_summary_steps: int = 100,
