@@ -107,15 +107,16 @@ class TransformedDistribution(_Around):
 
     def _mean(self) -> Tensor:
         self._constant("mean")
-        wide = ops.concat([self.batch_shape_tensor(), [] if self._event is None else self._event], 0)
         base = self.distribution.mean()
-        return self.bijector.forward(base if self._more is self._event is None else ops.zeros(wide, base.dtype) + base)
+        if self._more is not None or self._event is not None:
+            base += ops.zeros(ops.concat([self.batch_shape_tensor(), self._event or []], 0), base.dtype)
+        return self.bijector.forward(base)
 
     def _entropy(self) -> Tensor:
         self._constant("entropy")
-        whole = ops.concat([self.batch_shape_tensor(), self.event_shape_tensor()], 0)
-        return self.distribution.entropy() * math.prod(self._event or [1]) - self._turned(
-            self.bijector.inverse_log_det_jacobian(y := ops.zeros(whole, self.dtype)), y)
+        y = ops.zeros(ops.concat([self.batch_shape_tensor(), self.event_shape_tensor()], 0), self.dtype)
+        turned = self._turned(self.bijector.inverse_log_det_jacobian(y), y)
+        return self.distribution.entropy() * math.prod(self._event or [1]) - turned
 
     def _scalar(self, what: str) -> None:
         if self._rank() or not self.bijector.is_injective:
