@@ -1,6 +1,7 @@
 """What every test shares: checks on, no stray warnings, and honest counts of the tests that need special machines."""
 from __future__ import annotations
 
+import gc
 import getpass
 import importlib.util
 import logging
@@ -61,12 +62,15 @@ def missing(kind: str) -> str:
 
 MARK = re.compile(r"\bmark\.(\w+)")
 """How a test says what it is; marks are written where the tests stand, nothing else gives them any."""
+WHOLE = re.compile(r"^pytestmark = .*", re.MULTILINE)
+"""How a file says what all of its tests are."""
 
 
-def may_be_chosen(asked: str, written: set[str]) -> bool:
-    """Does `-m asked` choose a test that has some of the marks that are written in its file?"""
+def may_be_chosen(asked: str, written: set[str], whole: set[str] = frozenset()) -> bool:
+    """Does `-m asked` choose a test that has all marks of the `whole` file and some of those `written` in it?"""
     chosen, names = _parse_expression(asked, "-m"), sorted(written.intersection(re.findall(r"\w+", asked)))
-    return any(chosen.evaluate(set(compress(names, bits)).__contains__) for bits in product((False, True), repeat=len(names)))
+    values = product(*((True,) if name in whole else (False, True) for name in names))
+    return any(chosen.evaluate(set(compress(names, bits)).__contains__) for bits in values)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -74,7 +78,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     asked = config.getoption("markexpr")
     if not asked or collection_path.suffix != ".py":
         return None
-    return None if may_be_chosen(asked, set(MARK.findall(collection_path.read_text(encoding="utf-8")))) else True
+    text = collection_path.read_text(encoding="utf-8")
+    whole = {mark for line in WHOLE.findall(text) for mark in MARK.findall(line)}
+    return None if may_be_chosen(asked, set(MARK.findall(text)), whole) else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Tests stay until the end: the garbage collector need not go through the many thousands of them again and again."""
+    gc.disable()
+    yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 KINDS = {"browser": "browser", "gpu": "GPU", "oracle": "oracle"}

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from workbench.viz.verdict import NOTICEABLE
 
@@ -50,7 +48,8 @@ def test_nothing_a_run_made_is_stored(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_every_name_that_a_cell_imports_exists(path: Path) -> None:
-    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     imported = [node for cell in cells for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.ImportFrom)]
     assert [f"{node.module}.{alias.name}" for node in imported for alias in node.names
             if not hasattr(importlib.import_module(str(node.module)), alias.name)] == []
@@ -59,6 +58,9 @@ def test_every_name_that_a_cell_imports_exists(path: Path) -> None:
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, dict[str, Any], Path]]:
     """(the executed notebook, what it left in the kernel, the folder it ran in)."""
+    import nbformat  # seconds, which all that only look for tests would pay
+    from nbclient import NotebookClient
+
     folder = tmp_path_factory.mktemp("tour")
     notebook = nbformat.read(TOUR, as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell(LEFT))

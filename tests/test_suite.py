@@ -34,6 +34,13 @@ def test_a_file_is_loaded_where_some_of_its_tests_may_have_the_marks_that_are_as
     assert may_be_chosen(asked, written) is may
 
 
+def test_a_file_that_says_what_all_of_its_tests_are_is_not_loaded_for_others():
+    assert not may_be_chosen("not cluster and not soak", {"cluster"}, {"cluster"})
+    assert may_be_chosen("not cluster and not soak", {"cluster"})
+    assert not may_be_chosen("cluster and not browser", {"cluster", "browser"}, {"browser"})
+    assert may_be_chosen("cluster and browser", {"cluster", "browser"}, {"browser"})
+
+
 def test_a_folder_that_is_called_like_a_mark_gives_its_tests_no_mark(tmp_path):
     folder = tmp_path / "gpu"
     folder.mkdir()

@@ -35,11 +35,8 @@ class _Names(MetaPathFinder, Loader):
 
 def _inside(fullname: str) -> list[str] | None:
     """The parts of a dotted name behind the name of workbench.tf1, None where it does not begin with one."""
-    package = sys.modules.get(PACKAGE)
-    for root, module in list(sys.modules.items()):
-        if module is package and fullname.startswith(root + "."):
-            return fullname[len(root) + 1:].split(".")
-    return None
+    package, parts = sys.modules.get(PACKAGE), fullname.split(".")
+    return next((parts[end:] for end in range(1, len(parts)) if sys.modules.get(".".join(parts[:end])) is package), None)
 
 
 def _found(parts: Sequence[str]) -> Any:

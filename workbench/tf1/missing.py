@@ -66,7 +66,9 @@ def unknown(path: str, known: Mapping[str, Any]) -> str:
 
 
 def nearest(name: str, known: Mapping[str, Any]) -> list[str]:
-    """Up to three public names that look like `name`."""
+    """Up to three public names that look like `name`; a private one, as tools ask everything for, looks like none."""
+    if name.startswith("_"):
+        return []
     return difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=3, cutoff=0.6)
 
 

@@ -149,7 +149,7 @@ class Registry(dict[str, OpDef]):
     def find(self, name: str) -> OpDef:
         found = self.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, self, 3)
+            near = [] if name.startswith("_") else difflib.get_close_matches(name, self, 3)
             raise errors.UnimplementedError(f"ops.{name}: no such operation; " + (
                 f"did you mean {', '.join(near)}?" if near else "define it with @op"))
         return found

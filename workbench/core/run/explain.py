@@ -11,12 +11,13 @@ from workbench.core.compile.explain import Row, Usage, explain_plan, usage
 from workbench.core.compile.plan import Plan, plans_of
 from workbench.core.device.interface import Memory
 from workbench.core.kernels.choice import Decision
-from workbench.core.trace import Journal
+from workbench.core.trace import Journal, Span, spans_of
 
 __all__ = ["Explanation", "explained", "kernel_of"]
 
 FUSED = 8       # operations of a fused kernel that are named
 COLUMNS = ("operation", "type", "library", "kernel", "estimated", "measured", "bytes", "notes")
+_EXECUTABLE = Span._fields.index("executable")
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,8 @@ def _times(executable: str, journal: Journal) -> tuple[dict[tuple[str, str], flo
     """(device, operation) -> mean seconds a step; and how many steps were timed."""
     total: defaultdict[tuple[str, str], float] = defaultdict(float)
     steps: set[int] = set()
-    for span in journal.spans_since(0)[2]:
-        if span.executable == executable and span.kind in ("op", "loop"):
+    for span in spans_of(row for row in journal.rows_since(0)[2] if row[_EXECUTABLE] == executable):      # few of all
+        if span.kind in ("op", "loop"):
             total[span.device, span.name] += span.seconds
             steps.add(span.step)
     return {key: seconds / len(steps) for key, seconds in total.items()}, len(steps)
