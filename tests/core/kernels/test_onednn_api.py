@@ -34,7 +34,7 @@ def api() -> Api:
 @pytest.fixture
 def unloaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Api | None]:
     """`load` as if never called. The process keeps its one library: a second engine would refuse the first's work."""
-    fresh = cache(load.__wrapped__)
+    fresh = cache(onednn_api._loaded.__wrapped__)
     monkeypatch.setattr(onednn_format, "load", fresh)
     return fresh
 

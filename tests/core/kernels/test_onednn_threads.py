@@ -175,3 +175,26 @@ def test_a_forked_child_computes_with_threads_of_its_own(work):
     """The team of the parent's threads is not among what a child gets: it would wait for them for ever."""
     subprocess.run([sys.executable, "-c", FORKED, work], check=True, timeout=300,
                    env={**os.environ, "WB_THREADS": "2", "WB_LIBRARIES": "onednn,llvm"})
+
+
+FIRST = """
+import sys, threading
+from workbench.core.kernels import onednn_api
+sys.setswitchinterval(1e-6)
+together, found = threading.Barrier(8), []
+def first():
+    together.wait(60)
+    found.append(onednn_api.load())
+crowd = [threading.Thread(target=first) for _ in range(8)]
+for one in crowd:
+    one.start()
+for one in crowd:
+    one.join(60)
+print(len(found), len(set(map(id, found))), None in found)
+"""
+
+
+def test_threads_that_come_first_at_once_share_one_engine() -> None:
+    """What is made for one engine is refused by the stream of another, in every step from then on."""
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, timeout=100)
+    assert done.stdout.split() == ["8", "1", "False"], done.stdout + done.stderr

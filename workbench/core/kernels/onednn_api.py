@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import threading
 from collections.abc import Sequence
 from functools import cache, partial
 from importlib import metadata
@@ -298,9 +299,17 @@ def find() -> Path | None:
     return None
 
 
-@cache
+_loading = threading.Lock()      # two threads that come first would each make an engine, and none serves what the other made
+
+
 def load() -> Api | None:
-    """The library, or None with one logged line that says why; loaded at most once."""
+    """The library, or None with one logged line that says why; loaded at most once, whoever comes first."""
+    with _loading:
+        return _loaded()
+
+
+@cache
+def _loaded() -> Api | None:
     path = find()
     if path is None:
         logger.info("oneDNN is not installed; NumPy and compiled kernels serve (pip install onednn-cpu-gomp)")
