@@ -84,13 +84,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
-    """Tests stay until the end: the garbage collector need not go through the many thousands of them again and again."""
-    gc.disable()
-    yield
+def pytest_collection() -> Iterator[Any]:
+    """Tests stay until the end: the garbage collector need not go through the many thousands of them again and again.
+
+    It stays enabled: Dask, loaded while it was not, would never enable it again.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(1_000_000_000)
+    found = yield
     gc.collect()
     gc.freeze()
-    gc.enable()
+    gc.set_threshold(*before)
+    return found
 
 
 KINDS = {"browser": "browser", "gpu": "GPU", "oracle": "oracle"}

@@ -18,11 +18,11 @@ GROWTH = 64 << 10      # kilobytes of memory; a header may claim gigabytes
 
 
 @pytest.fixture
-def targets(monkeypatch) -> Iterator[Targets]:
+def targets(monkeypatch, caplog) -> Iterator[Targets]:
     """The targets; what they leave behind afterwards is a failure."""
     crashes: list[object] = []
     monkeypatch.setattr(threading, "excepthook", crashes.append)
-    logging.getLogger("workbench").setLevel(logging.CRITICAL)
+    caplog.set_level(logging.CRITICAL, "workbench")
     threads, made = set(threading.enumerate()), Targets()
     for where in GOOD:
         made.attacks[where](b"x")
@@ -35,7 +35,6 @@ def targets(monkeypatch) -> Iterator[Targets]:
         thread.join(60)
         assert not thread.is_alive()
     assert crashes == [] and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < GROWTH
-    logging.getLogger("workbench").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("where", GOOD)
