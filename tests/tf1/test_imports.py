@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import workbench.tf1 as tf
+from workbench.tf1 import imports
 
 PROGRAM = """\
 import sys
@@ -99,3 +100,8 @@ def test_names_that_are_missing_from_a_module_are_told_with_the_nearest():
     ("contrib.distributions.python.ops.relaxed_onehot_categorical", "RelaxedOneHotCategorical")])
 def test_parts_of_contrib_are_found_in_the_files_where_they_stood(file, name):
     assert hasattr(importlib.import_module(f"workbench.tf1.{file}"), name)
+
+
+def test_while_the_package_is_not_loaded_nothing_is_taken_for_a_part_of_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "workbench.tf1")
+    assert imports._inside("neither.this.nor.that") is None

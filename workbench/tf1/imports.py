@@ -36,7 +36,8 @@ class _Names(MetaPathFinder, Loader):
 def _inside(fullname: str) -> list[str] | None:
     """The parts of a dotted name behind the name of workbench.tf1, None where it does not begin with one."""
     package, parts = sys.modules.get(PACKAGE), fullname.split(".")
-    return next((parts[end:] for end in range(1, len(parts)) if sys.modules.get(".".join(parts[:end])) is package), None)
+    known = (parts[end:] for end in range(1, len(parts)) if sys.modules.get(".".join(parts[:end])) is package)
+    return next(known, None) if package is not None else None
 
 
 def _found(parts: Sequence[str]) -> Any:
