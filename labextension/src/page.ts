@@ -193,7 +193,11 @@ export class Page {
     const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
     const facts = [begins ? '' : steps(status), rate, inside(status), long, lost, this._standing.name].filter(Boolean);
     const pieces = this._pieces.of(facts.map((_, i) => String(i)));
-    pieces.forEach((piece, i) => say(piece, `${facts[i]}${i < facts.length - 1 ? ' · ' : ''}`));
+    const named = this._standing.name ? facts.length - 1 : -1;
+    pieces.forEach((piece, i) => {
+      say(piece, `${facts[i]}${i < facts.length - 1 ? ' · ' : ''}`);
+      put(piece, { className: i === named ? 'wb-Name' : '' });
+    });
     arrange(this._facts, pieces);
     put(this._facts, { title: this._facts.textContent! });
     put(this._link, { hidden: !/^https?:/.test(status.page) });
