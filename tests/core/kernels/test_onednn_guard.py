@@ -90,7 +90,7 @@ def test_a_failing_library_costs_time_only(function: str, status: int, after: in
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
     said = [record.getMessage().split(":")[0] for record in caplog.records if "oneDNN failed" in record.getMessage()]
     assert said and len(said) == len(set(said))
-    assert f"{function} returned {'runtime_error' if status == RUNTIME_ERROR else 'out_of_memory'}" in caplog.text
+    assert f"onednn: {function} returned {'runtime_error' if status == RUNTIME_ERROR else 'out_of_memory'}" in caplog.text
 
 
 @pytest.mark.parametrize("wrong, error, words", [

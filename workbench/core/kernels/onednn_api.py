@@ -132,12 +132,12 @@ class Api:
         major, minor, patch = self.library.dnnl_version().contents
         return major, minor, patch
 
-    def check(self, status: int, where: str) -> None:
-        """Raise if `status` is not success: `UnimplementedError` for a missing kernel, else `InternalError`."""
+    def check(self, status: int, where: str, what: str = "") -> None:
+        """Raise unless `status` is success: `UnimplementedError` for a missing kernel, else `InternalError`; `what` was asked."""
         if status:
             name = STATUS[status] if status < len(STATUS) else str(status)
             kind = UnimplementedError if status == UNIMPLEMENTED else InternalError
-            raise kind(f"onednn: {where} returned {name}, expected success; set WB_LIBRARIES without onednn "
+            raise kind(f"onednn: {where} returned {name}, expected success{what}; set WB_LIBRARIES without onednn "
                        "to run without this library")
 
     def _out(self, name: str, *arguments: Any) -> Pointer:

@@ -85,11 +85,10 @@ class Program:
         return self._among[threads][1]
 
     def __call__(self, *arrays: Any) -> None:
-        crowded = bool(crowd.taken and self._threads > 1)
-        status = (self._in_a_crowd() if crowded else self._row)(*arrays)
+        status = (self._in_a_crowd() if crowd.taken and self._threads > 1 else self._row)(*arrays)
         if status:
-            row = ", then ".join(f"{made.recipe[0]} {made.implementation} on {made.threads}" for made, _ in self._steps)
-            api().check(status, f"{row}{' or fewer' * crowded} threads: dnnl_primitive_execute")
+            row = ", then ".join(f"{made.recipe[0]} {made.implementation}" for made, _ in self._steps)
+            api().check(status, "dnnl_primitive_execute", f" of {row} on up to {self._threads} threads")
 
 
 class Builder:
