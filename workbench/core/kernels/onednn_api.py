@@ -133,7 +133,7 @@ class Api:
         return major, minor, patch
 
     def check(self, status: int, where: str, what: str = "") -> None:
-        """Raise unless `status` is success: `UnimplementedError` for a missing kernel, else `InternalError`; `what` was asked."""
+        """Raise unless `status` is success of `what`: `UnimplementedError` for a missing kernel, else `InternalError`."""
         if status:
             name = STATUS[status] if status < len(STATUS) else str(status)
             kind = UnimplementedError if status == UNIMPLEMENTED else InternalError
