@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from workbench.core.kernels import onednn, onednn_format, onednn_winograd
-from workbench.core.kernels.choice import Choice, Spec, reorders, selectors
+from workbench.core.kernels.choice import LASTING, Choice, Spec, reorders, selectors
 from workbench.core.kernels.onednn_api import Argument
 from workbench.core.kernels.onednn_conv import Window
+from workbench.core.kernels.onednn_filters import Transformed
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
 
@@ -61,7 +62,7 @@ def moved(value: Value, layout: Any) -> Any:
     if has == layout:
         return array
     out = empty(shape, layout)
-    run(reorders["onednn"](Spec(shape, FLOAT32, has), Spec(shape, FLOAT32, layout)), [array], [out])
+    run(reorders[(layout or has).library](Spec(shape, FLOAT32, has), Spec(shape, FLOAT32, layout)), [array], [out])
     return out
 
 
@@ -70,9 +71,9 @@ def to_array(value: Value) -> np.ndarray[Any, Any]:
 
 
 def apply(type_: str, attributes: Mapping[str, Any], values: Sequence[Value], shape: tuple[int, ...],
-          free: bool = False) -> Value:
+          free: bool = False, readers: int = 1) -> Value:
     """Plan one operation as the planner does, run it, return its output."""
-    specs = [Spec(one, FLOAT32, layout) for one, _, layout in values]
+    specs = [Spec(one, FLOAT32, layout, readers) for one, _, layout in values]
     choice = select(type_)(attributes, specs, [Spec(shape, FLOAT32)], [free])
     assert choice is not None, f"{type_} declined"
     assert free or choice.outputs == (None,)
@@ -243,7 +244,12 @@ def attributes_of(strides: Any, padding: Any, dilations: Any, data_format: str) 
 @pytest.mark.parametrize("image, kernel, strides, padding, dilations", CONVOLUTIONS)
 def test_convolution(image: Any, kernel: Any, strides: Any, padding: Any, dilations: Any, data_format: str,
                      free: bool) -> None:
-    attributes = attributes_of(strides, padding, dilations, data_format)
+    check_convolution(image, kernel, attributes_of(strides, padding, dilations, data_format), free)
+
+
+def check_convolution(image: Any, kernel: Any, attributes: dict[str, Any], free: bool, readers: int = 1) -> None:
+    """All three directions of one; `readers` of each value."""
+    data_format = attributes["data_format"]
     x, weights = some(*image), some(*kernel)
     view, _ = windows(x, attributes, kernel[:2])
     y = np.einsum("nhwijc,ijco->nhwo", view, weights, optimize=True)
@@ -251,14 +257,14 @@ def test_convolution(image: Any, kernel: Any, strides: Any, padding: Any, dilati
     dx = scatter(np.einsum("nhwo,ijco->nhwijc", dy, weights, optimize=True), attributes, image, kernel[:2])
     dw = np.einsum("nhwijc,nhwo->ijco", view, dy, optimize=True)
     image_value, y_value, dy_value = (formatted(one, data_format) for one in (x, y, dy))
-    close(apply("conv2d", attributes, [image_value, plain(weights)], y_value[0], free), y_value[1])
+    close(apply("conv2d", attributes, [image_value, plain(weights)], y_value[0], free, readers), y_value[1])
     fused = formatted(np.maximum(y + bias, 0), data_format)
     close(apply("fused_conv2d", {**attributes, "activation": "relu"}, [image_value, plain(weights), plain(bias)],
-                y_value[0], free), fused[1])
+                y_value[0], free, readers), fused[1])
     close(apply("conv2d_backprop_input", {**attributes, "input_shape": image_value[0]}, [plain(weights), dy_value],
-                image_value[0], free), formatted(dx, data_format)[1])
+                image_value[0], free, readers), formatted(dx, data_format)[1])
     close(apply("conv2d_backprop_filter", {**attributes, "filter_shape": kernel}, [image_value, dy_value], kernel,
-                free), dw)
+                free, readers), dw)
 
 
 WINOGRADS = [
@@ -267,21 +273,22 @@ WINOGRADS = [
 ]
 
 
-@pytest.mark.parametrize("chunk", [1, 1 << 30])
+@pytest.mark.parametrize("chunk, readers", [(1, 1), (1 << 30, 1), (1, LASTING)])
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("image, kernel, padding", WINOGRADS)
-def test_winograd(image: Any, kernel: Any, padding: Any, data_format: str, chunk: int,
+def test_winograd(image: Any, kernel: Any, padding: Any, data_format: str, chunk: int, readers: int,
                   monkeypatch: pytest.MonkeyPatch) -> None:
-    """All three directions, in one chunk of tiles and in many."""
+    """All three directions, in one chunk of tiles and in many, with filters of one step and with such that stay."""
     monkeypatch.setattr(onednn_winograd, "GAIN", 1e9)
     monkeypatch.setattr(onednn_winograd, "CHUNK", chunk)
     monkeypatch.setattr(onednn_winograd, "FEWEST_TILES", 1 if chunk == 1 else 64)
     attributes = attributes_of((1, 1), padding, (1, 1), data_format)
-    specs = [Spec(formatted(np.empty(image), data_format)[0], FLOAT32), Spec(kernel, FLOAT32)]
+    specs = [Spec(formatted(np.empty(image), data_format)[0], FLOAT32), Spec(kernel, FLOAT32, readers=readers)]
     shape = windows(some(*image), attributes, kernel[:2])[0].shape[:3]
     out = Spec(formatted(np.empty((*shape, kernel[3])), data_format)[0], FLOAT32)
-    assert "winograd" in select("conv2d")(attributes, specs, [out], [True]).note
-    test_convolution(image, kernel, (1, 1), padding, (1, 1), data_format, True)
+    choice = select("conv2d")(attributes, specs, [out], [True])
+    assert "winograd" in choice.note and isinstance(choice.inputs[1], Transformed) == (readers == LASTING)
+    check_convolution(image, kernel, attributes, True, readers)
 
 
 def test_winograd_needs_llvm_and_whole_vectors_of_channels() -> None:

@@ -16,7 +16,8 @@ from workbench.core.graph.opdef import registry
 from workbench.core.kernels import fallback, onednn_format
 from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.onednn_api import Api, load
-from workbench.core.kernels.onednn_guard import by_reference, finite
+from workbench.core.kernels.onednn_finite import finite
+from workbench.core.kernels.onednn_guard import by_reference
 from workbench.settings import settings
 
 RUNTIME_ERROR, OUT_OF_MEMORY = 5, 1

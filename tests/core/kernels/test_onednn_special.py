@@ -12,7 +12,7 @@ from tests.core.kernels.test_onednn import Value, apply, plain, to_array
 from workbench.core.graph.build import ops  # noqa: F401  (defines the operations)
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels import onednn_winograd
-from workbench.core.kernels.choice import selectors
+from workbench.core.kernels.choice import LASTING, selectors
 
 Shape = tuple[int, ...]
 
@@ -141,7 +141,7 @@ def same(got: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], what: str) -> 
     np.testing.assert_allclose(got[finite], wanted[finite], rtol=1e-4, atol=1e-4 * scale, err_msg=what)
 
 
-def check(case: Case, *frees: bool) -> None:
+def check(case: Case, *frees: bool, readers: int = 1) -> None:
     for what, inputs in spoiled(case):
         with np.errstate(all="ignore"):
             wanted = np.asarray(registry[case.op].reference(*inputs, **case.attributes), np.float32)
@@ -149,7 +149,8 @@ def check(case: Case, *frees: bool) -> None:
             if inputs[0].shape == () or case.op == "matmul_update":
                 values = [(array.shape, array, None) for array in inputs]
             for free in frees:
-                same(to_array(apply(case.op, case.attributes, values, case.output, free)), wanted, f"{case}, {free=}: {what}")
+                got = to_array(apply(case.op, case.attributes, values, case.output, free, readers))
+                same(got, wanted, f"{case}, {free=}: {what}")
 
 
 @pytest.mark.named
@@ -159,10 +160,12 @@ def test_special_values_come_through(case: Case) -> None:
 
 
 @pytest.mark.named
+@pytest.mark.parametrize("readers", [1, LASTING])
 @pytest.mark.parametrize("case", WINOGRADS, ids=str)
-def test_special_values_stay_where_they_belong_in_winograd_s_tiles(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_special_values_stay_where_they_belong_in_winograd_s_tiles(case: Case, readers: int,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn_winograd, "GAIN", 1e9)
-    check(case, True)
+    check(case, True, readers=readers)
 
 
 @pytest.mark.named

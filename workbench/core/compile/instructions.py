@@ -17,7 +17,7 @@ from workbench.core.compile.values import Alias, Buffer, Constant, Handle, Local
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import state_name, topological
-from workbench.core.kernels.choice import Choice, Layout, Select, Spec, reorders, selectors
+from workbench.core.kernels.choice import LASTING, Choice, Layout, Select, Spec, reorders, selectors
 from workbench.core.kernels.fallback import ask
 from workbench.core.kernels.options import kernel_options
 from workbench.core.ops.flow_trips import trips
@@ -27,7 +27,6 @@ __all__ = ["Selector"]
 TURNS = 8
 """How often a loop is taken to run of which only the step knows it."""
 
-_LASTING = 1 << 20
 _SENT = 1 << 20        # bytes from which what is sent has memory of its own, which need not be copied
 _TAKEN = 64 << 20      # bytes from which an array becomes a variable's buffer, where a copy would double what is held
 
@@ -189,8 +188,8 @@ class _Scope:
 
     def readers(self, tensor: Tensor, value: Value) -> int:
         """How often a step reads `value`, as far as this block tells; what stays from step to step is read without end."""
-        if value.key in self.selector.lasting:
-            return _LASTING
+        if value.key in self.selector.lasting or isinstance(value, Constant):
+            return LASTING
         again = 1 if self.around is None or value.key not in self.around.same else self.around.times
         return len(self.consumers[tensor]) * again
 

@@ -8,7 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Choice", "Decision", "Kernel", "Layout", "Make", "Question", "Select", "Spec", "register", "reorders", "selectors"]
+__all__ = [
+    "LASTING", "Choice", "Decision", "Kernel", "Layout", "Make", "Question", "Select", "Spec", "register", "reorders",
+    "selectors",
+]
 
 Kernel = Callable[..., None]
 
@@ -22,6 +25,10 @@ class Layout(Protocol):
     def library(self) -> str: ...
 
 
+LASTING = 1 << 20
+"""Readers of a value that stays from step to step: more than any step has."""
+
+
 @dataclass(frozen=True)
 class Spec:
     """One value at planning time: its full static shape, dtype and layout, and how many operations of its block read it."""
@@ -30,6 +37,11 @@ class Spec:
     dtype: np.dtype[Any]
     layout: Layout | None = None
     readers: int = 1
+
+    @property
+    def stays(self) -> bool:
+        """Is it the same in the next step, so that a change of its layout is made once?"""
+        return self.readers >= LASTING
 
     @property
     def nbytes(self) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 from workbench.core.kernels.choice import Choice, Layout, Make, Spec
 from workbench.core.kernels.measured.choose import choose
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
+from workbench.core.kernels.onednn_filters import TOLD, Transformed
 from workbench.core.kernels.onednn_format import (
     Desc,
     Format,
@@ -112,7 +113,8 @@ class Convolution:
         if max(*window.before, *window.after) >= size:
             return None
         top, left = window.before
-        found = Winograd(spec_dimensions(self.x, self.axes), spec_dimensions(self.y, self.axes), size, (top, left))
+        found = Winograd(spec_dimensions(self.x, self.axes), spec_dimensions(self.y, self.axes), size, (top, left),
+                         self.kernel.stays and self.kernel.layout is None)
         return found if found.possible() else None
 
     def pointwise(self) -> bool:
@@ -186,7 +188,9 @@ class Convolution:
         if choice is None:
             return None
         refer = referred(op, attributes, choice, inputs, output)
-        return guarded(choice, {i: math.prod(spec.shape) for i, spec in enumerate(inputs[:2])}, refer)
+        watched = {i: TOLD if isinstance(layout, Transformed) else math.prod(spec.shape)
+                   for i, (spec, layout) in enumerate(zip(inputs[:2], choice.inputs))}
+        return guarded(choice, watched, refer)
 
     def wanted(self, made: Primitive, argument: int, spec: Spec) -> Layout | None:
         """The format an image input must have; its own if the bytes already lie right."""
@@ -291,7 +295,7 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
     winograd, (fits, format_) = shape.winograd(), shape.last(outputs[0], free[0])
     ways: dict[str, Make] = {"direct": partial(_direct_input, shape, free[0])}
     if winograd is not None and fits:
-        ways["winograd"] = lambda: shape.exact(winograd.backward_data((None, shape.wanted_last(dy)), format_),
+        ways["winograd"] = lambda: shape.exact(winograd.backward_data(shape.wanted_last(dy), format_),
                                                "conv2d_backprop_input", attributes, inputs, outputs[0])
     if shape.pointwise():
         product = Product({"transpose_b": True}, shape.pixels(dy), kernel.shape[2:])

@@ -16,6 +16,7 @@ from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
 from workbench.core.kernels.llvm_rows import where_positive
 from workbench.core.kernels.onednn_api import BINARY_ADD, ELU, FORWARD_INFERENCE, RELU_SLOPE, Argument
 from workbench.core.kernels.onednn_conv import data_axes
+from workbench.core.kernels.onednn_finite import floats
 from workbench.core.kernels.onednn_format import (
     Desc,
     Format,
@@ -29,7 +30,7 @@ from workbench.core.kernels.onednn_format import (
     servable,
     stripped,
 )
-from workbench.core.kernels.onednn_guard import floats, serve
+from workbench.core.kernels.onednn_guard import serve
 from workbench.core.kernels.onednn_program import Builder, Place
 
 __all__ = ["add", "bias_add", "bias_add_grad", "relu", "relu_grad"]

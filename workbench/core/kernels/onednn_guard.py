@@ -6,7 +6,6 @@ finite values, so their kernels look whether an input holds anything else, which
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,20 +18,10 @@ from workbench.core.graph.opdef import registry
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.fallback import Refer, rescued
+from workbench.core.kernels.onednn_finite import finite
 from workbench.core.kernels.onednn_view import read, write
 
-__all__ = ["by_reference", "finite", "floats", "guarded", "referred", "serve"]
-
-
-def floats(array: Any, count: int) -> Any:
-    """The first `count` float32 elements of a contiguous argument, whatever follows them."""
-    return array.reshape(-1).view(np.uint8)[:4 * count].view(np.float32)
-
-
-def finite(array: Any, count: int) -> bool:
-    """Whether the first `count` float32 elements are finite; squares that overflow their sum count as not finite."""
-    values = floats(array, count)
-    return math.isfinite(np.dot(values, values))
+__all__ = ["by_reference", "guarded", "referred", "serve"]
 
 
 def guarded(choice: Choice, watched: Mapping[int, int], refer: Refer) -> Choice:

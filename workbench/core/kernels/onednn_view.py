@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.kernels.choice import Layout
+from workbench.core.kernels.onednn_filters import Transformed
 from workbench.core.kernels.onednn_format import Format, api, size
 from workbench.errors import InternalError
 
@@ -18,6 +19,8 @@ def read(array: Any, shape: Sequence[int], layout: Layout | None) -> Any:
     """A kernel's argument, which lies in `layout`, as an array of the value's `shape`; a view where there are no blocks."""
     if layout is None:
         return array.reshape(shape)
+    if isinstance(layout, Transformed):
+        return layout.plain(array).reshape(shape)
     format_ = _ours(layout)
     view = _blocks(array, format_)
     whole = view.reshape(_padded(format_))
