@@ -181,7 +181,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
     "a device that is none": (
         far("/foo:bar"), errors.InvalidArgumentError,
         "device: '/foo:bar' has the part 'foo:bar'; write names like '/job:worker/task:1/device:CPU:0', '/job:ps' or "
-        "'/gpu:0'"),
+        "'/gpu:0' (Unknown attribute: 'foo')"),
     "colocation against a request": (
         together, errors.PlacementError,
         "place: 'a' must be with 'b' (colocate_with) but asks for /device:CPU:0 (from 'a') while /device:CPU:1 is "

@@ -250,7 +250,7 @@ def test_model_functions_of_contrib(operations: bool):
 
 
 @pytest.mark.parametrize(("action", "kind", "text"), [
-    (lambda: numpy_input_fn(X), errors.InvalidArgumentError, "numpy_input_fn: shuffle is missing; pass True to train"),
+    (lambda: numpy_input_fn(X), errors.DtypeError, "numpy_input_fn: shuffle must be explicitly set as boolean; it is None"),
     (lambda: numpy_input_fn({"x": X}, LINE[:3], shuffle=True), errors.InvalidArgumentError, "the arrays have 3, 120 rows"),
     (lambda: Estimator(lambda x: x), errors.InvalidArgumentError, "model_fn takes x; it may take features, labels, mode"),
     (lambda: Estimator(linear).train(batches(), steps=1, max_steps=1), errors.InvalidArgumentError, "Can not provide both"),
@@ -274,7 +274,7 @@ def test_model_functions_of_contrib(operations: bool):
     (lambda: canned.LinearClassifier([]), errors.InvalidArgumentError, "LinearClassifier: feature_columns is []; pass feature"),
     (lambda: canned.LinearClassifier(COLUMNS, n_classes=1), errors.InvalidArgumentError, "n_classes is 1; use 2 or more"),
     (lambda: canned.LinearClassifier(COLUMNS, optimizer="Best").train(batches(), steps=1), errors.InvalidArgumentError,
-     "estimator: optimizer 'Best' is unknown"),
+     "estimator: Unsupported optimizer name: Best"),
     (lambda: learn_ready.LinearRegressor(COLUMNS).fit(X, LINE), errors.InvalidArgumentError, "give steps or max_steps"),
     (lambda: learn_ready.LinearRegressor(COLUMNS).fit(steps=1), errors.InvalidArgumentError,
      "give either x (and y) or input_fn"),
@@ -295,8 +295,9 @@ def test_wide_and_deep_over_words(tmp_path):
     wb.set_random_seed(3)
     place = feature_columns.categorical_column_with_vocabulary_list("place", ["far", "near"])
     made = canned.DNNLinearCombinedClassifier(
-        tmp_path, [place], "Ftrl", [feature_columns.embedding_column(place, 4), *COLUMNS], "Adagrad", [8],
-        label_vocabulary=["out", "in"], weight_column="weight", config=RunConfig(tf_random_seed=3))
+        tmp_path, [place], train.FtrlOptimizer(0.2), [feature_columns.embedding_column(place, 4), *COLUMNS],
+        train.AdagradOptimizer(0.05), [8], label_vocabulary=["out", "in"], weight_column="weight",
+        config=RunConfig(tf_random_seed=3))
     features = {"x": X, "place": WORDS.astype(object), "weight": np.ones(120, np.float32)}
     labels = np.array(["in", "out"], object)[1 - INSIDE]
     made.train(numpy_input_fn(features, labels, 30, None, True), steps=60)

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from workbench.nn.lookups import local_initializer
 from workbench.nn.sparse import SparseTensor
 from workbench.nn.variables import GraphKeys
 from workbench.train.estimators.estimator import Estimator, ModeKeys
+from workbench.train.estimators.export_versions import garbage_collect_exports, get_temp_export_dir, get_timestamped_export_dir
 from workbench.train.estimators.signatures import signatures
 from workbench.train.estimators.specs import Exporter
 from workbench.train.input.examples import parse_example
@@ -96,13 +96,6 @@ def build_raw_serving_input_receiver_fn(features: Mapping[str, Any],
 
 # writing
 
-def _numbered(base: Path) -> Path:
-    """A new folder named by the second that it is, or by the one after the newest there: the greatest number is the newest."""
-    taken = [int(path.name.removeprefix("temp-")) for path in (base.iterdir() if base.exists() else ())
-             if path.name.removeprefix("temp-").isdigit()]
-    return base / str(max([int(time.time()), *(number + 1 for number in taken)]))
-
-
 def export_savedmodel(self: Estimator, export_dir_base: Any, serving_input_receiver_fn: Callable[[], Any],
                       assets_extra: Mapping[str, Any] | None = None, as_text: bool = False, checkpoint_path: Any = None,
                       strip_default_attrs: bool = False) -> bytes:
@@ -121,8 +114,8 @@ def export_savedmodel(self: Estimator, export_dir_base: Any, serving_input_recei
                              "EstimatorSpec")
         served = signatures(received.receiver_tensors, spec.export_outputs, received.receiver_tensors_alternatives)
         local = (spec.scaffold and spec.scaffold.local_init_op) or local_initializer()
-    final = _numbered(Path(os.fsdecode(export_dir_base)))
-    writing = final.parent / f"temp-{final.name}"
+    final = get_timestamped_export_dir(export_dir_base)
+    writing = Path(os.fsdecode(get_temp_export_dir(final)))
     with self._restored(checkpoint_path, graph) as session:
         builder = Builder(writing)
         builder.add_meta_graph_and_variables(session, ["serve"], served, graph.get_collection(GraphKeys.ASSET_FILEPATHS), local,
@@ -132,8 +125,8 @@ def export_savedmodel(self: Estimator, export_dir_base: Any, serving_input_recei
         target = writing / "assets.extra" / place
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-    writing.rename(final)
-    return str(final).encode()
+    writing.rename(os.fsdecode(final))
+    return final
 
 
 def install() -> None:
@@ -151,8 +144,10 @@ class _Writer(Exporter):
         """The folder of its models."""
         return self._name
 
-    def _write(self, estimator: Estimator, export_path: Any, checkpoint_path: Any) -> bytes:
-        return export_savedmodel(estimator, export_path, self._receive, self._extra, self._text, checkpoint_path)
+    def _write(self, estimator: Any, export_path: Any, checkpoint_path: Any) -> bytes:
+        made: bytes = estimator.export_savedmodel(export_path, self._receive, assets_extra=self._extra, as_text=self._text,
+                                                  checkpoint_path=checkpoint_path)
+        return made
 
 
 class FinalExporter(_Writer):
@@ -178,7 +173,5 @@ class LatestExporter(_Writer):
                is_the_final_export: bool) -> Any:
         """The folder of the model."""
         made = self._write(estimator, export_path, checkpoint_path)
-        numbered = sorted((p for p in Path(export_path).iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
-        for old in numbered[:-self._keep] if self._keep else ():
-            shutil.rmtree(old)
+        garbage_collect_exports(export_path, self._keep)
         return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, overlay, spelled
-from workbench.train.estimators import estimator
+from workbench.train.estimators import estimator, export_versions
 from workbench.train.learn import (
     actions,
     config,
@@ -27,8 +27,9 @@ __all__ = ["learn"]
 
 _head = Namespace(**{name: value for name, value in names_of(heads_made).items() if name.endswith("_head")}, Head=heads.Head,
                   no_op_train_fn=heads.no_op_train_fn)
+_models = [f"{kind}_regression{start}" for kind in ("linear", "logistic") for start in ("", "_zero_init")]
 _more = {name: value for name, value in names_of(more).items() if name not in (
-    "linear_regression", "logistic_regression", "one_hot_matrix")}
+    *_models, *more.OPS)}
 _actions = Namespace(**names_of(actions), NanLossDuringTrainingError=hooks_more.NanLossDuringTrainingError)
 _io = Namespace(
     **names_of(reading, generators), **{name: value for name, value in _more.items() if name.startswith("extract_")},
@@ -38,13 +39,14 @@ _utils = Namespace(**names_of(exports))
 learn = overlay(
     learners, **names_of(ready, config), KMeansClustering=kmeans.KMeansClustering, **vars(_head), **_more, **names_of(reading),
     **{name: value for name, value in vars(_actions).items() if name != "run_feeds_iter"},
-    **{name: value for name, value in vars(_utils).items() if name != "build_default_serving_input_fn"},
+    **{name: getattr(exports, name) for name in (
+        "ExportStrategy", "InputFnOps", "build_parsing_serving_input_fn", "make_export_strategy")},
     datasets=Namespace(DATASETS=tables.DATASETS, base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris,
                        load_boston=tables.load_boston, mnist=mnist_tutorial),
     preprocessing=Namespace(**names_of(vocabulary), text=Namespace(**names_of(vocabulary))),
     metric_spec=Namespace(MetricSpec=learners.MetricSpec), head=_head, graph_actions=_actions, io=_io, utils=_utils,
-    models=Namespace(linear_regression=more.linear_regression, logistic_regression=more.logistic_regression),
-    ops=Namespace(one_hot_matrix=more.one_hot_matrix),
+    models=Namespace(**{name: getattr(more, name) for name in _models}),
+    ops=Namespace(**{name: getattr(more, name) for name in more.OPS}),
     Experiment=experiment.Experiment, learn_runner=Namespace(run=experiment.run, tune=experiment.tune),
     monitors=Namespace(
         **names_of(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,
@@ -62,7 +64,9 @@ _estimators = Namespace(
     prediction_key=Namespace(PredictionKey=learners.PredictionKey),
     model_fn=Namespace(ModeKeys=learners.ModeKeys, ModelFnOps=learners.ModelFnOps))
 vars(learn)["python"] = Namespace(learn=Namespace(
-    **{**vars(learn), "utils": Namespace(**vars(_utils), input_fn_utils=_utils, saved_model_export_utils=_utils)},
+    **{**vars(learn), "utils": Namespace(
+        **vars(_utils), gc=Namespace(**names_of(export_versions)), input_fn_utils=_utils,
+        saved_model_export_utils=Namespace(**vars(_utils), **names_of(export_versions)))},
     estimators=_estimators, learn_io=Namespace(**vars(_io), graph_io=_io, numpy_io=_io, generator_io=_io,
                                               pandas_io=_io, dask_io=_io),
     evaluable=_inner, trainable=_inner, experiment=_inner, export_strategy=_inner, run_config=_run_config,

@@ -9,10 +9,22 @@ from workbench.formats import saved_model as models
 from workbench.formats.assets import ASSETS_KEY
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay
-from workbench.train.estimators import canned, extenders, feature_models, heads, signatures, specs, tasks
+from workbench.train.estimators import (
+    canned,
+    canned_models,
+    export_versions,
+    extenders,
+    feature_models,
+    heads,
+    shared,
+    signatures,
+    specs,
+    tasks,
+)
 from workbench.train.estimators import estimator as estimators
 
-__all__ = ["canned_files", "contrib_estimator", "contrib_saved_model", "estimator", "saved_model"]
+__all__ = ["canned_files", "contrib_estimator", "contrib_saved_model", "estimator", "export_files", "export_folders",
+           "saved_model"]
 
 exporting.install()
 
@@ -70,11 +82,24 @@ contrib_estimator = Namespace(**{name: getattr(extenders, name) for name in exte
                               **{name: getattr(heads, name) for name in heads.__all__ if name.endswith("_head")})
 """`tf.contrib.estimator`."""
 
+_public = {name: getattr(canned, name) for name in canned.__all__}
+_optimizers = Namespace(get_optimizer_instance=shared.optimizer_of)
+export_files = {"gc": Namespace(Path=export_versions.Path, **{f"_{name}": getattr(export_versions, name) for name in (
+    "get_paths", "largest_export_versions", "mod_export_version", "negation", "one_of_every_n_export_versions", "union")})}
+"""Files of `tensorflow.python.estimator` that are about exported models."""
+export_folders = {name: getattr(export_versions, name) for name in ("get_temp_export_dir", "get_timestamped_export_dir")}
+"""What `tensorflow.python.estimator.export.export` knows of folders."""
 canned_files = {
+    "dnn": Namespace(**_public, _dnn_model_fn=canned_models.dnn_model_fn,
+                     _dnn_logit_fn_builder=canned_models.dnn_logit_fn_builder),
+    "linear": Namespace(**_public, _linear_model_fn=canned_models.linear_model_fn,
+                        _linear_logit_fn_builder=canned_models.linear_logit_fn_builder),
+    "dnn_linear_combined": Namespace(**_public, _dnn_linear_combined_model_fn=canned_models.dnn_linear_combined_model_fn),
+    "optimizers": _optimizers,
     "head": Namespace(
         _Head=heads.Head, LossAndLabels=heads.LossAndLabels,
         _regression_head_with_mean_squared_error_loss=heads.regression_head,
         _binary_logistic_head_with_sigmoid_cross_entropy_loss=heads.binary_classification_head,
         _multi_class_head_with_softmax_cross_entropy_loss=heads.multi_class_head),
     "metric_keys": Namespace(MetricKeys=heads.METRIC_KEYS), "prediction_keys": Namespace(PredictionKeys=heads.PREDICTION_KEYS)}
-"""Files of `tensorflow.python.estimator.canned` that are about heads."""
+"""Files of `tensorflow.python.estimator.canned`: the estimators with the functions that they are made of, and heads."""

@@ -28,6 +28,14 @@ def test_bad_names_show_the_form(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize("text, words", [
+    ("/job:muu/device:GPU:2/cpu:0", "has the types GPU and CPU; name one .Cannot specify multiple device types"),
+    ("/job:j/replica:foo", "invalid literal for int.. with base 10: 'foo'"), ("/bar:muu/baz:2", "Unknown attribute: 'bar'")])
+def test_bad_names_say_what_tensorflow_says(text: str, words: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=words):
+        parse(text)
+
+
 @pytest.mark.parametrize(("outer", "inner", "result"), [
     ("/job:ps", "/task:1", "/job:ps/task:1"), ("/job:ps/gpu:1", "/job:worker", "/job:worker/device:GPU:1"),
     ("/gpu:1", "/cpu", "/device:CPU:*"), ("/gpu:1", "/gpu:0", "/device:GPU:0"), ("", "/cpu:0", "/device:CPU:0"),

@@ -88,13 +88,24 @@ def parse(text: str | DeviceSpec | None) -> DeviceSpec:
         found = _PART.match(part)
         if found is None:
             raise errors.InvalidArgumentError(f"device: {text!r} has the part {part!r}; write names like "
-                                              "'/job:worker/task:1/device:CPU:0', '/job:ps' or '/gpu:0'")
+                                              f"'/job:worker/task:1/device:CPU:0', '/job:ps' or '/gpu:0' ({_familiar(part)})")
         kind, number = found["type"] or found["short"], found["index"] or found["number"]
+        if kind is not None and spec.type is not None:
+            raise errors.InvalidArgumentError(f"device: {text!r} has the types {spec.type} and {kind.upper()}; name one "
+                                              "(Cannot specify multiple device types)")
         spec = spec.merged(DeviceSpec(
             found["job"], None if found["task"] is None else int(found["task"]),
             None if kind is None else kind.upper(), None if number in (None, "*") else int(number),
             None if found["replica"] is None else int(found["replica"])))
     return spec
+
+
+def _familiar(part: str) -> str:
+    """What TensorFlow says of a part that is none."""
+    name, _, value = part.partition(":")
+    if name in ("replica", "task"):
+        return f"invalid literal for int() with base 10: {value!r}"
+    return f"Unknown attribute: {name!r}"
 
 
 def merge(outer: str, inner: str) -> str:

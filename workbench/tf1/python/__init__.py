@@ -30,10 +30,12 @@ data = _Namespace(**{**vars(_tf.data), "ops": inner.parts(_tf.data, "dataset_ops
                      "util": _Namespace(nest=_tf.contrib.framework.nest)})
 profiler = _Namespace(**{**vars(_tf.profiler), **vars(inner.parts(_tf.profiler, "model_analyzer option_builder"))})
 estimator = _Namespace(**{
-    **vars(_tf.estimator), **vars(inner.parts(_tf.estimator, "estimator estimator_lib model_fn run_config training")),
-    "canned": _Namespace(**vars(inner.parts(_tf.estimator, "dnn linear dnn_linear_combined")), **_serving.canned_files),
+    **vars(_tf.estimator), **_serving.export_files,
+    **vars(inner.parts(_tf.estimator, "estimator estimator_lib model_fn run_config training")),
+    "canned": _Namespace(**_serving.canned_files),
     "export": _Namespace(**vars(_tf.estimator.export),
-                         **vars(inner.parts(_tf.estimator.export, "export export_lib export_output"))),
+                         **vars(inner.parts(_tf.estimator.export, "export_lib export_output")),
+                         export=_Namespace(**vars(_tf.estimator.export), **_serving.export_folders)),
     "inputs": inner.parts(_tf.estimator.inputs, "inputs numpy_io pandas_io")})
 feature_column = inner.parts(_Namespace(
     **vars(_tf.feature_column), _CategoricalColumn=_bases.Categorical, _DenseColumn=_bases.Dense, _FeatureColumn=_bases.Column,

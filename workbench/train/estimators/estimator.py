@@ -298,15 +298,16 @@ def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int
     """An input function over arrays in memory: `x` is an array [n, ...] or a dictionary of them, `y` one too, or None.
 
     It gives (features, labels), or features alone without `y`; batches run on across epochs, the last may be smaller.
-    InvalidArgumentError unless `shuffle` is given.
+    DtypeError (a TypeError) unless `shuffle` is True or False, InvalidArgumentError for arrays of different lengths.
     """
-    if shuffle is None:
-        raise errors.InvalidArgumentError("numpy_input_fn: shuffle is missing; pass True to train, False to evaluate")
+    if not isinstance(shuffle, bool | np.bool_):
+        raise errors.DtypeError(f"numpy_input_fn: shuffle must be explicitly set as boolean; it is {shuffle!r}: pass True to "
+                                "train, False to evaluate")
     lengths = {len(part) for value in (x, y) if value is not None
                for part in (value.values() if isinstance(value, Mapping) else [value])}
     if len(lengths) != 1:
         raise errors.InvalidArgumentError(f"numpy_input_fn: the arrays have {', '.join(map(str, sorted(lengths))) or 'no'} "
-                                          "rows; give each the same number")
+                                          "rows; give each the same number (Length of tensors in x and y is mismatched.)")
 
     def arrays(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -325,7 +326,8 @@ def pandas_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: in
                     queue_capacity: int = 1000, num_threads: int = 1, target_column: str = "target") -> Callable[[], Any]:
     """numpy_input_fn of the columns of a pandas DataFrame `x`; labels are a Series `y`, or a DataFrame's columns by name.
 
-    InvalidArgumentErrors (ValueErrors) unless `shuffle` is given, and where `x` and `y` have different indices.
+    DtypeError (a TypeError) unless `shuffle` is True or False, InvalidArgumentError (a ValueError) where `x` and `y` have
+    different indices.
     """
     if y is not None:
         if target_column in x:

@@ -26,8 +26,8 @@ class DNNEstimator(Deep):
     def __init__(self, head: Head, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None,
                  optimizer: Any = "Adagrad", activation_fn: Any = ops.relu, dropout: float | None = None,
                  input_layer_partitioner: Any = None, config: Any = None) -> None:
-        super().__init__(hidden_units, activation_fn, dropout, feature_columns, head, optimizer, 0.05, model_dir, config,
-                         partitioner=input_layer_partitioner)
+        super().__init__(hidden_units, activation_fn, dropout, feature_columns, head, optimizer, input_layer_partitioner,
+                         model_dir, config)
 
 
 # several heads

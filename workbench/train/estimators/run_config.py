@@ -149,11 +149,11 @@ def _check_task(known: Mapping[str, Any], first: str, task: Mapping[str, Any]) -
 
 
 def address_of(known: Mapping[str, Any], task_type: str | None, task_id: int) -> str:
-    """The address of a task of a cluster. InvalidArgumentErrors for tasks that it does not have."""
+    """The address of a task of a cluster, "" where it is the only one. InvalidArgumentErrors for others."""
     if task_type is None or task_type not in known:
         raise errors.InvalidArgumentError(f"RunConfig: {task_type} is not a valid task_type in the cluster_spec: {known}; look "
                                           "at the environment variable TF_CONFIG")
     if not 0 <= task_id < len(known[task_type]):
         raise errors.InvalidArgumentError(f"RunConfig: {task_id} is not a valid task_id for task_type {task_type} in the "
                                           f"cluster_spec: {known}; look at the environment variable TF_CONFIG")
-    return f"grpc://{known[task_type][task_id]}"
+    return "" if sum(map(len, known.values())) == 1 else f"grpc://{known[task_type][task_id]}"

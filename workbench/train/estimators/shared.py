@@ -24,17 +24,22 @@ def cut(config: Any, least: int = 256 << 10) -> Any:
     return min_max_variable_partitioner(getattr(config, "num_ps_replicas", 0), min_slice_size=least)
 
 
-def optimizer_of(given: Any, rate: float) -> Optimizer:
-    """An Optimizer: the given one, what a function gives, or that of a name with `rate`. InvalidArgumentError for others."""
-    if isinstance(given, Optimizer):
-        return given
-    if isinstance(given, str) and given in OPTIMIZER_CLS_NAMES:
-        return OPTIMIZER_CLS_NAMES[given](rate)
-    if callable(given):
-        made: Optimizer = given()
-        return made
-    raise errors.InvalidArgumentError(f"estimator: optimizer {given!r} is unknown; use an Optimizer or one of "
-                                      f"{', '.join(OPTIMIZER_CLS_NAMES)}")
+def optimizer_of(opt: Any, learning_rate: float | None = None) -> Optimizer:
+    """An Optimizer: the given one, what a function gives, or that of a name with `learning_rate`. InvalidArgumentError (a
+    ValueError) for others, and for a name without a rate."""
+    if isinstance(opt, str) and opt in OPTIMIZER_CLS_NAMES:
+        if not learning_rate:
+            raise errors.InvalidArgumentError(f"estimator: learning_rate must be specified when opt is string. opt is {opt!r}, "
+                                              f"learning_rate {learning_rate}; pass a rate")
+        return OPTIMIZER_CLS_NAMES[opt](learning_rate)
+    if isinstance(opt, str):
+        raise errors.InvalidArgumentError(f"estimator: Unsupported optimizer name: {opt}. Supported names are: "
+                                          f"{', '.join(OPTIMIZER_CLS_NAMES)}")
+    made = opt() if callable(opt) and not isinstance(opt, Optimizer) else opt
+    if not isinstance(made, Optimizer):
+        raise errors.InvalidArgumentError(f"estimator: The given object is not an Optimizer instance. Given: {made!r}; pass "
+                                          f"one, or one of the names {', '.join(OPTIMIZER_CLS_NAMES)}")
+    return made
 
 
 def linear_rate(columns: Sequence[Any]) -> float:

@@ -48,6 +48,8 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     if kind not in (TaskType.PS, TaskType.CHIEF, TaskType.WORKER, TaskType.MASTER):
         raise errors.InvalidArgumentError(f"train_and_evaluate: Task type {kind} is not supported. Supported task types are "
                                           "chief, evaluator, master, ps and worker; look at the environment variable TF_CONFIG")
+    if not config.master and kind != TaskType.PS:      # the only task of its cluster
+        return _trained(estimator, train_spec, eval_spec, evaluation if kind == TaskType.MASTER else None)
     if server is None:
         raise errors.InvalidArgumentError(f"train_and_evaluate: TF_CONFIG makes this {kind} {config.task_id} of a cluster, "
                                           "whose tasks need a server; pass server=wb.Server")

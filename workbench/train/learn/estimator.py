@@ -12,7 +12,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.nn.arguments import refuse
-from workbench.nn.sparse import SparseTensor
+from workbench.nn.sparse import SparseTensor, sparse_placeholder
 from workbench.train.estimators import estimator as modern
 from workbench.train.estimators.estimator import EstimatorSpec, ModeKeys
 from workbench.train.estimators.feature_columns import numeric_column
@@ -140,9 +140,10 @@ def _input_fn(x: Any, y: Any, input_fn: Any, batch_size: int | None, epochs: int
         raise errors.InvalidArgumentError("estimator: give either x (and y) or input_fn")
     if input_fn is not None:
         return input_fn
-    x = {k: np.asarray(v) for k, v in x.items()} if isinstance(x, Mapping) else np.asarray(x)
+    x, y = ({k: np.asarray(v) for k, v in given.items()} if isinstance(given, Mapping) else
+            None if given is None else np.asarray(given) for given in (x, y))
     rows = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
-    return modern.numpy_input_fn(x, None if y is None else np.asarray(y), batch_size or rows, epochs, shuffle, rows)
+    return modern.numpy_input_fn(x, y, batch_size or rows, epochs, shuffle, rows)
 
 
 class Evaluable:
@@ -254,8 +255,11 @@ class Estimator(BaseEstimator):
     """Trains and uses `model_fn(features, labels[, mode[, params[, config]]])`, which returns ModelFnOps or (predictions, loss,
     train_op).
 
-    `feature_engineering_fn(features, labels)` changes both before.
+    `feature_engineering_fn(features, labels)` changes both before. To predict, after a training or an evaluation, a model is
+    built with placeholders like the labels that there were, which nobody needs to feed.
     """
+
+    _told: Any = None
 
     def __init__(self, model_fn: Callable[..., Any] | None = None, model_dir: Any = None, config: Any = None,
                  params: Mapping[str, Any] | None = None, feature_engineering_fn: Any = None) -> None:
@@ -270,6 +274,10 @@ class Estimator(BaseEstimator):
         super().__init__(self._model, model_dir, config, params)
 
     def _model(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> EstimatorSpec:
+        if labels is None and mode == ModeKeys.INFER:
+            labels = _alike(self._told)
+        elif labels is not None:
+            self._told = _kinds(labels)
         if self._prepared is not None:
             features, labels = self._prepared(features, labels)
         made = self._called(features, labels, mode, params, config)
@@ -303,6 +311,24 @@ class Estimator(BaseEstimator):
         self._first = default_output_alternative_key
         return super().export_savedmodel(      # type: ignore[misc]
             export_dir_base, serving_input_fn, assets_extra, as_text, checkpoint_path, strip_default_attrs)
+
+
+def _kinds(labels: Any) -> Any:
+    """What the placeholders of labels take: (is it sparse, type, shape), by name where labels have names."""
+    if isinstance(labels, Mapping):
+        return {name: _kinds(value) for name, value in labels.items()}
+    if isinstance(labels, SparseTensor):
+        return True, labels.dtype, None
+    known = convert(labels)
+    return False, known.dtype, None if known.shape.rank is None else [None, *known.shape.as_list()[1:]][:known.shape.rank]
+
+
+def _alike(kinds: Any) -> Any:
+    """Placeholders of such labels, for any number of examples; None for None."""
+    if kinds is None or isinstance(kinds, Mapping):
+        return None if kinds is None else {name: _alike(kind) for name, kind in kinds.items()}
+    sparse, dtype, shape = kinds
+    return sparse_placeholder(dtype) if sparse else ops.placeholder(dtype, shape)
 
 
 def served(made: ModelFnOps, first: Any) -> dict[str, Any]:

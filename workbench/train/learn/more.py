@@ -23,9 +23,11 @@ from workbench.train.learn.estimator import (
 )
 from workbench.train.learn.heads import MetricKey
 
+OPS = ("categorical_variable", "embedding_lookup", "mean_squared_error_regressor", "one_hot_matrix", "softmax_classifier")
+"""What `learn.ops` has."""
 __all__ = ["LogisticRegressor", "NotFittedError", "SKCompat", "TaskType", "extract_dask_data", "extract_dask_labels",
            "extract_pandas_data", "extract_pandas_labels", "extract_pandas_matrix", "infer_real_valued_columns_from_input_fn",
-           "linear_regression", "logistic_regression", "one_hot_matrix"]
+           "linear_regression", "linear_regression_zero_init", "logistic_regression", "logistic_regression_zero_init", *OPS]
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -144,11 +146,12 @@ def _judged(predictions: Tensor, labels: Any, thresholds: Any) -> dict[str, Any]
     return found
 
 
-def _affine(x: Tensor, width: Any, mean: float | None, spread: float) -> Tensor:
-    start = None if mean is None else (lambda shape, dtype=None, **_: ops.random_normal(shape, mean, spread))
-    weights = get_variable("weights", [x.shape.as_list()[1], width], initializer=start)
-    bias = get_variable("bias", [width], initializer=start)
-    return ops.matmul(x, weights.value()) + bias.value()
+def _affine(x: Tensor, width: Any, mean: float | None, spread: float) -> list[Tensor]:
+    """Weights and biases that make `width` numbers of those of x."""
+    start = None if mean is None else (lambda shape, dtype=None, **_: ops.random_normal(shape, mean, spread, dtype=dtype))
+    weights = get_variable("weights", [x.shape.as_list()[1], width], x.dtype, start)
+    bias = get_variable("bias", [width], x.dtype, start)
+    return [weights.value(), bias.value()]
 
 
 def linear_regression(x: Any, y: Any, init_mean: float | None = None, init_stddev: float = 1.0) -> list[Tensor]:
@@ -157,9 +160,8 @@ def linear_regression(x: Any, y: Any, init_mean: float | None = None, init_stdde
     with variable_scope("linear_regression"):
         features, targets = convert(x), convert(y)
         width = 1 if targets.shape.rank == 1 else targets.shape.as_list()[1]
-        found = _affine(features, width, init_mean, init_stddev)
-        found = ops.squeeze(found, axis=[1]) if targets.shape.rank == 1 else found
-        return [found, losses.mean_squared_error(targets, found)]
+        weights, bias = _affine(features, width, init_mean, init_stddev)
+        return list(mean_squared_error_regressor(features, targets, weights, bias))
 
 
 def logistic_regression(x: Any, y: Any, class_weight: Any = None, init_mean: float | None = None,
@@ -167,10 +169,52 @@ def logistic_regression(x: Any, y: Any, class_weight: Any = None, init_mean: flo
     """[probabilities, mean cross entropy] of a softmax of x [n, d] for one-hot y [n, classes]; an example counts as much as
     `class_weight` [classes] says of its class."""
     with variable_scope("logistic_regression"):
-        features, targets = convert(x), ops.cast(convert(y), "float32")
-        logits = _affine(features, targets.shape.as_list()[1], init_mean, init_stddev)
-        weights: Any = 1.0 if class_weight is None else ops.reduce_sum(targets * convert(class_weight, "float32"), axis=1)
-        return [ops.softmax(logits), losses.softmax_cross_entropy(targets, logits, weights)]
+        features, targets = convert(x), convert(y)
+        weights, bias = _affine(features, targets.shape.as_list()[1], init_mean, init_stddev)
+        return list(softmax_classifier(features, targets, weights, bias, class_weight))
+
+
+def linear_regression_zero_init(x: Any, y: Any) -> list[Tensor]:
+    """linear_regression whose weights begin as 0."""
+    return linear_regression(x, y, 0.0, 0.0)
+
+
+def logistic_regression_zero_init(x: Any, y: Any) -> list[Tensor]:
+    """logistic_regression whose weights begin as 0."""
+    return logistic_regression(x, y, None, 0.0, 0.0)
+
+
+# their parts
+
+def mean_squared_error_regressor(tensor_in: Any, labels: Any, weights: Any, biases: Any,
+                                 name: str | None = None) -> tuple[Tensor, Tensor]:
+    """(predictions, mean squared error) of x·weights + biases for labels [n] or [n, k]."""
+    with get_default_graph().name_scope(name or "mean_squared_error_regressor"):
+        found, targets = ops.matmul(convert(tensor_in), convert(weights)) + biases, convert(labels)
+        found = ops.squeeze(found, axis=[1]) if targets.shape.rank == 1 and found.shape.rank == 2 else found
+        return found, losses.mean_squared_error(targets, found)
+
+
+def softmax_classifier(tensor_in: Any, labels: Any, weights: Any, biases: Any, class_weight: Any = None,
+                       name: str | None = None) -> tuple[Tensor, Tensor]:
+    """(probabilities, mean cross entropy) of a softmax of x·weights + biases for one-hot labels [n, classes]; an example
+    counts as much as `class_weight` [classes] says of its class."""
+    with get_default_graph().name_scope(name or "softmax_classifier"):
+        logits = ops.matmul(convert(tensor_in), convert(weights)) + biases
+        targets = ops.cast(convert(labels), logits.dtype)
+        each: Any = 1.0 if class_weight is None else ops.reduce_sum(targets * convert(class_weight, logits.dtype), axis=1)
+        return ops.softmax(logits), losses.softmax_cross_entropy(targets, logits, each)
+
+
+def embedding_lookup(params: Any, ids: Any, name: str | None = "embedding_lookup") -> Tensor:
+    """The rows of `params` [n, …] for identifiers of any shape."""
+    return ops.gather(convert(params), convert(ids), name=name)
+
+
+def categorical_variable(tensor_in: Any, n_classes: int, embedding_size: int, name: str) -> Tensor:
+    """A vector for each class number, of a variable [n_classes, embedding_size] in the scope `name`."""
+    with variable_scope(name):
+        return embedding_lookup(get_variable(f"{name}_embeddings", [n_classes, embedding_size]).value(), tensor_in)
 
 
 def one_hot_matrix(tensor_in: Any, num_classes: int, on_value: float = 1.0, off_value: float = 0.0) -> Tensor:
