@@ -118,6 +118,7 @@ LAYERS = (
     ("families of twins", "formats.families.*"),
     ("operations of our own as data", "formats.own formats.unknown"),
     ("names of outputs", "formats.outputs"),
+    ("what is wrong with a graph", "formats.sound"),
     ("branches and loops of functions", "formats.chosen"),
     ("functions of graphs", "formats.functions formats.definitions"),
     ("branches of graphs", "formats.branches"),

@@ -74,3 +74,16 @@ def test_parts_are_stripped_off_and_checkpoints_printed(tmp_path, capsys):
     inspect_checkpoint.print_tensors_in_checkpoint_file(checkpoint, None, True)
     inspect_checkpoint.print_tensors_in_checkpoint_file(checkpoint, None, False)
     assert capsys.readouterr().out.count("[5.]") == 2
+
+
+def test_variables_that_a_loop_reads_are_frozen():
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        w, x = tf.get_variable("w", initializer=2.0), tf.placeholder(tf.float32, [], name="x")
+        y = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.cond(i > 0, lambda: a * w, lambda: a + w)), [0, x])[1]
+        tf.identity(y, name="y")
+        session.run(w.initializer)
+        frozen = tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["y"])
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(frozen, name="")
+        assert session.run("y:0", {"x:0": 1.0}) == 12.0
+        assert not any("Var" in node.op for node in frozen.node)

@@ -122,6 +122,20 @@ def test_loops_stay_as_they_are_where_something_inside_is_asked_for():
         assert session.run(["y:0", "z:0"], {"x:0": 3}) == [11, 12]
 
 
+def test_a_gradient_that_would_go_through_a_loop_that_stayed_as_it_is_is_refused():
+    """Also where what comes around alone leads from x to y."""
+    def build():
+        w = tf.placeholder(tf.float32, [], name="w")
+        tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.tanh(a * w + 1.0)), [0, 0.5], name="around")
+    proto, _ = made(build)
+    [inside] = [node.name for node in proto.node if node.op == "Tanh"]
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(proto, name="", return_elements=[inside])
+        [y] = [op.outputs[0] for op in graph.get_operations() if op.kind == "exit" and op.outputs[0].dtype == tf.float32]
+        with pytest.raises(errors.UnimplementedError, match=r"\(exit\) has no gradient but lies between x and y"):
+            tf.gradients(y, graph.get_tensor_by_name("w:0"))
+
+
 def branching(x, w):
     """Branches within branches, of several results, one of which is what came in; the second time by the same predicate."""
     def body(i, a, b):
@@ -301,6 +315,14 @@ def broken(**changes):
     (lambda p, n: p.node[1].attr["dtype"].__setattr__("type", 24), errors.UnimplementedError, r"element type 24 \(unknown\)"),
     (lambda p, n: n.attr["transpose_b"].__setattr__("b", True), errors.ShapeError, r"node 'y' \(MatMul\): matmul: "),
     (lambda p, n: setattr(n, "device", "nonsense"), errors.InvalidArgumentError, "node 'y': "),
+    (lambda p, n: setattr(n, "op", "MatMulX"), ValueError, "No op named MatMulX in defined operations"),
+    (lambda p, n: setattr(n, "name", "a b"), errors.InvalidArgumentError, r"'a b' \(MatMul\) is not a valid node name"),
+    (lambda p, n: setattr(n, "name", ""), errors.InvalidArgumentError, r"'' \(MatMul\) is not a valid node name"),
+    (lambda p, n: n.attr["T"].__setattr__("type", 2), errors.InvalidArgumentError,
+     "type T is float64 but it was passed float32, float32"),
+    (lambda p, n: n.attr["_class"].list.s.append(b"loc:@no"), errors.InvalidArgumentError, "colocated with unknown node 'no'"),
+    (lambda p, n: p.node.add(name="z", op="Identity", input=["w", "w"]), errors.InvalidArgumentError,
+     r"node 'z' \(Identity\): it has 2 inputs; 1 is needed"),
 ])
 def test_a_wrong_graph_is_one_error(change, error, text):
     proto, _ = made(product)

@@ -43,6 +43,18 @@ def test_numbers_are_those_of_tensorflow():
     assert messages.parse_text("NodeDef", messages.text_of(node), "node") == node
 
 
+@pytest.mark.parametrize(("name", "text"), [
+    ("NodeDef", "experimental_type { type_id: TFT_PRODUCT args { type_id: TFT_TENSOR args { type_id: TFT_BFLOAT16 } } }"),
+    ("OpDef", "output_arg { experimental_full_type { type_id: TFT_MUTEX_LOCK } handle_data { dtype: DT_FLOAT } }"),
+    ("OpDef", "deprecation { version: 26 explanation: 'x' } is_distributed_communication: true"),
+    ("FunctionDef", "arg_attr { key: 0 value { attr { key: 'a' } } } resource_arg_unique_id { key: 1 value: 2 }"),
+    ("MetaGraphDef", "meta_info_def { function_aliases { key: 'a' value: 'b' } }"),
+])
+def test_what_later_versions_write_as_text_is_read(name, text):
+    message = messages.parse_text(name, text, "text")
+    assert messages.message(name).FromString(message.SerializeToString()) == message
+
+
 def test_damaged_bytes_and_text_are_one_error():
     with pytest.raises(errors.DataLossError, match=r"model: 3 bytes cannot be read as GraphDef \(.*\); get the file again"):
         messages.decode("GraphDef", b"\xff\xff\xff", "model")

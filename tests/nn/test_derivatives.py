@@ -106,6 +106,28 @@ def test_functions_with_gradients_of_their_own():
         wb.gradients(wrong(x, y), x)
 
 
+def test_gradients_of_one_s_own_by_variables_that_the_function_reads():
+    @wb.custom_gradient
+    def scaled(x):
+        w = wb.get_variable("w", initializer=3.0)
+        return x * w, lambda dy, variables=None: (dy * 7.0, [dy * 11.0 for _ in variables])
+
+    @wb.custom_gradient
+    def forgetful(x):
+        return x * wb.get_variable("w"), lambda dy: dy
+    x = wb.constant(2.0)
+    with wb.variable_scope("s", reuse=wb.AUTO_REUSE):
+        y = scaled(x)
+        around = wb.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, scaled(a)), [0, x])[1]
+        with pytest.raises(TypeError, match=r"forgetful must accept keyword argument 'variables', .*: s/w:0"):
+            forgetful(x)
+    [w] = wb.trainable_variables()
+    with wb.Session() as session:
+        session.run(w.initializer)
+        assert session.run([y, *wb.gradients(y, [x, w])]) == [6, 7, 11]
+        assert session.run([around, *wb.gradients(around, [x, w])]) == [18, 49, 11 + 7 * 11]
+
+
 def test_second_derivatives():
     x, matrix = wb.constant([1.0, 2.0, 3.0]), np.arange(9.0, dtype=np.float32).reshape(3, 3)
     y = wb.reduce_sum(x * wb.reduce_sum(matrix * x, axis=1))

@@ -192,3 +192,23 @@ def test_assertions_about_constants_fail_in_the_step(name: str) -> None:
             run(out)
         with pytest.raises(ValueError, match="fail"):
             tf.assert_equal([1], [2], message="fail")
+
+
+@pytest.mark.parametrize(("build", "feed", "name", "kind"), [
+    (lambda p: tf.add(p, [1.0, 2.0], name="ad"), [1, 2, 3], "ad", "Add"),
+    (lambda p: tf.matmul(tf.reshape(p, [1, -1]), tf.ones([2, 2]), name="mm"), [1, 2, 3], "mm", "MatMul"),
+    (lambda p: p * 2.0, None, "p", "Placeholder")])
+def test_an_error_of_a_step_has_its_operation(build, feed, name, kind):
+    """Also where it is seen as soon as shapes are fed, or because nothing is."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        p = tf.placeholder(tf.float32, [None], name="p")
+        y = build(p)
+        with pytest.raises(tf.errors.InvalidArgumentError) as failed:
+            session.run(y, {} if feed is None else {p: feed})
+        assert (failed.value.op.name, failed.value.op.type, failed.value.node_def.name) == (name, kind, name)
+
+
+@pytest.mark.parametrize("ask", ["get_tensor_by_name", "get_operation_by_name"])
+def test_a_name_is_a_text(ask):
+    with tf.Graph().as_default() as graph, pytest.raises(TypeError, match="names are strings"):
+        getattr(graph, ask)(5)

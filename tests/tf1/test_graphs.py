@@ -168,3 +168,65 @@ def test_enumerations_of_messages_and_types_of_operations():
         x, _ = tf.nn.top_k([[1.0, 2.0]])
         assert x.op._output_types == [types.DT_FLOAT, types.DT_INT32] and x.op._input_types == [tf.float32]
         assert x._shape_tuple() == (1, 1) and tf.placeholder(tf.float32)._shape_tuple() is None
+
+
+@pytest.mark.parametrize("around", ["loop", "branch"])
+def test_scopes_of_the_program_s_graph_hold_inside_bodies(fresh, around):
+    """A program knows one graph: what it enters on it inside a body holds for what it builds there."""
+    made, counted, place = [], tf.Variable(0.0), tf.constant(0.0, name="place")
+    tf.RegisterGradient(f"Tenfold_{around}")(lambda op, dy: dy * 10.0)
+
+    def body(x):
+        with fresh.device("/cpu:1"), fresh.name_scope("inner"), fresh.colocate_with(place.op):
+            made.append((x + 1.0).op)
+        with fresh.gradient_override_map({"Square": f"Tenfold_{around}"}), fresh.control_dependencies([
+                tf.assign_add(counted, 1.0)]):
+            return tf.square(x)
+
+    x = tf.constant(1.0)
+    if around == "loop":
+        y = tf.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, body(a)), [0, x])[1]
+    else:
+        y = tf.cond(tf.placeholder_with_default(True, []), lambda: body(x), lambda: x)
+    assert made[0].device == "/device:CPU:1" and "/inner/" in made[0].name
+    assert made[0].colocation_groups() == [b"loc:@place"]
+    [slope] = tf.gradients(y, x)
+    with tf.Session() as session:
+        session.run(counted.initializer)
+        assert session.run([y, slope]) == [1.0, 100.0 if around == "loop" else 10.0]
+        assert session.run(counted) == (2.0 if around == "loop" else 1.0)
+
+
+def test_an_operation_is_created_inside_a_body(fresh):
+    def body(i, a):
+        return i + 1, fresh.create_op("Square", [a], [tf.float32]).outputs[0]
+    with tf.Session() as session:
+        assert session.run(tf.while_loop(lambda i, a: i < 2, body, [0, tf.constant(2.0)])[1]) == 16.0
+
+
+def test_registered_gradients_travel_with_the_graph(fresh):
+    tf.RegisterGradient("Travels")(lambda op, dy: dy * 100.0)
+    x = tf.placeholder(tf.float32, [], name="x")
+    with fresh.gradient_override_map({"Square": "Travels"}):
+        y = tf.square(x, name="y")
+    assert y.op.node_def.attr["_gradient_op_type"].s == b"Travels"
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.import_graph_def(fresh.as_graph_def(), name="")
+        [slope] = tf.gradients(graph.get_tensor_by_name("y:0"), graph.get_tensor_by_name("x:0"))
+        assert session.run(slope, {"x:0": 3.0}) == 100.0
+
+
+def test_gradients_that_are_none(fresh):
+    """A type that was declared not differentiable, where an operation shall have its gradient."""
+    tf.NotDifferentiable("NothingAtAll")
+    x = tf.constant(3.0)
+    with fresh.gradient_override_map({"Square": "NothingAtAll"}):
+        y = tf.square(x)
+    assert tf.gradients(y, x) == [None]
+    with tf.Session() as session:
+        assert session.run(tf.gradients(y * x, x)) == [9.0]
+    for wrong in ([], {1: 2}):
+        with pytest.raises(TypeError, match="is not a map of names to names"):
+            fresh.gradient_override_map(wrong)
+    with pytest.raises(ValueError, match=r"has shape \[\] but its grad_ys \[2\]"):
+        tf.gradients(y, x, grad_ys=[[1.0, 2.0]])

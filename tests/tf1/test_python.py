@@ -41,6 +41,7 @@ def test_a_trace_by_timeline():
         session.run(tf.matmul(tf.placeholder_with_default([[1.0]], [1, 1]), [[2.0]], name="product"),
                     options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
     text = timeline.Timeline(step_stats=metadata.step_stats).generate_chrome_trace_format()
+    assert '"name": "MatMul"' in text and "= MatMul(" in metadata.step_stats.dev_stats[0].node_stats[0].timeline_label
     assert "product" in {event["args"]["name"] for event in json.loads(text)["traceEvents"]}
 
 

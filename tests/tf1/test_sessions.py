@@ -310,3 +310,25 @@ def test_what_ran_on_each_device_is_told_with_what_crosses():
     assert sent.attr["recv_device"].s.decode().endswith("CPU:1") and sent.attr["T"].type == received.attr["tensor_type"].type
     again = tf.RunMetadata.FromString(told.SerializeToString())
     assert list(again.partition_graphs) == told.partition_graphs
+
+
+def test_a_graph_of_a_program_s_own_session_creator_stays_open(fresh):
+    """As in TensorFlow, where the scaffold of a creator finalizes it."""
+    class Creator(tf.train.SessionCreator):
+        def create_session(self):
+            return tf.Session()
+    with tf.train.MonitoredSession(session_creator=Creator()) as session:
+        assert session.run(tf.constant(2.0)) == 2.0 and not tf.get_default_graph().finalized
+
+
+def test_a_saving_hook_needs_an_interval(tmp_path):
+    with pytest.raises(ValueError, match="Either every_secs or every_steps should be provided"):
+        tf.train.CheckpointSaverHook(str(tmp_path))
+
+
+def test_a_server_says_what_it_is():
+    server = tf.train.Server({"worker": ["localhost:0"], "ps": ["localhost:0"]}, "ps", 0, start=False)
+    found = server.server_def
+    assert (found.job_name, found.task_index, found.protocol) == ("ps", 0, "grpc")
+    assert sorted(job.name for job in found.cluster.job) == ["ps", "worker"]
+    assert tf.train.Server(found, start=False).server_def == found

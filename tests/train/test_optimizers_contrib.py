@@ -99,3 +99,40 @@ def test_what_is_stale_is_told_by_a_global_step():
         optimizer.compute_gradients(v * 2.0)
     with pytest.raises(ValueError, match="needs global_step="):
         optimizer.apply_gradients([(tf.constant(1.0), v)])
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_rates_by_layer_follow_the_published_rule(nesterov):
+    """LARS, over fifty steps, of a variable, one that is skipped, one that begins at 0, and rows of a table."""
+    def rule(value, grad_of, decayed, steps=50):
+        mom = np.zeros_like(value)
+        for _ in range(steps):
+            grad, rate = grad_of(value), 0.5
+            if decayed:
+                size, slope = np.linalg.norm(value), np.linalg.norm(grad)
+                rate *= 0.02 * size / (slope + 0.01 * size + 1e-3) if size > 0 and slope > 0 else 1.0
+                grad = grad + 0.01 * value
+            mom = 0.8 * mom + grad
+            value = value - rate * (grad + 0.8 * mom if nesterov else mom)
+        return value
+    starts = {"w": START.astype(float), "bias": START[::-1].astype(float) / 4, "zero": np.zeros(3)}
+    made = {name: tf.get_variable(name, initializer=value) for name, value in starts.items()}
+    table = tf.get_variable("table", initializer=np.ones((3, 2)))
+    loss = sum(0.05 * tf.reduce_sum(tf.square(v - 0.5)) for v in made.values()) + 0.05 * tf.reduce_sum(
+        tf.square(tf.gather(table, [0, 0])))
+    optimizer = opt.LARSOptimizer(0.5, 0.8, 0.01, 0.02, 1e-3, skip_list=["bias"], use_nesterov=nesterov)
+    train = optimizer.minimize(loss)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(50):
+            session.run(train)
+        found, rows = session.run([made, table])
+    for name, start in starts.items():
+        np.testing.assert_allclose(found[name], rule(start, lambda v: 0.1 * (v - 0.5), name != "bias"), 1e-6)
+    np.testing.assert_allclose(rows[0], rule(np.ones(2), lambda v: 0.2 * v, False), 1e-6)
+    assert rows[1:].tolist() == [[1, 1], [1, 1]] and optimizer.get_slot_names() == ["momentum"]
+
+
+def test_a_tensor_cannot_be_trained():
+    with pytest.raises(NotImplementedError, match="Trying to update a Tensor"):
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients([(tf.ones([2]), tf.constant([1.0, 2.0]))])

@@ -30,7 +30,9 @@ def test_a_traced_step_is_a_chrome_trace():
     assert by_name["first"]["ts"] <= by_name["second"]["ts"] and all(e["dur"] >= 1 for e in by_name.values())
     assert [e["name"] for e in events if e["ph"] == "s" and e["name"] == "first"] == ["first"]
     plain = json.loads(Timeline(report.step_stats).generate_chrome_trace_format())["traceEvents"]
-    assert {e["ph"] for e in plain} == {"M", "X"}
+    assert plain == events
+    assert {e["ph"] for e in json.loads(Timeline(report.step_stats).generate_chrome_trace_format(show_dataflow=False))[
+        "traceEvents"]} == {"M", "X"}
 
 
 def test_what_cannot_be_shown_is_refused():

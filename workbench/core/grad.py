@@ -12,7 +12,7 @@ from workbench.core.graph.opdef import OpDef, composed, from_outside, registry
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.recomputed import Recomputed
 
-__all__ = ["AggregationMethod", "NotDifferentiable", "RegisterGradient", "gradients"]
+__all__ = ["AggregationMethod", "NotDifferentiable", "RegisterGradient", "gradients", "registered_name"]
 
 Grad = Tensor | IndexedSlices | None
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -72,7 +72,9 @@ class RegisteredTwiceError(errors.AlreadyExistsError, KeyError):
 def NotDifferentiable(op_type: str) -> None:
     """Gradients stop at operations of this type: by them, the gradient is None."""
     definition = _definition(op_type)
-    if definition is not None and definition.gradient_function is None:
+    if definition is None:
+        _registered.setdefault(op_type, lambda op, *dys: [None] * len(op.inputs))
+    elif definition.gradient_function is None:
         definition.differentiable = False
 
 
@@ -96,16 +98,23 @@ def _padded(function: Callable[..., Any]) -> Callable[..., Any]:
     return gradient
 
 
+def registered_name(op: Operation) -> tuple[str, str] | None:
+    """(Its type as the program calls it, the name of the registered gradient that it was told to take), None where it has its
+    own."""
+    return next((pair for pair in (op.overrides or {}).items() if _spelling(pair[0]) == _spelling(op.kind)), None)
+
+
 def _rule(op: Operation) -> Callable[..., Any] | None:
     """The gradient of an operation: registered for it where it was made, or there that of another kind, else its own; None
     when it has none."""
-    for kind, name in (op.overrides or {}).items():
-        if _spelling(kind) == _spelling(op.kind):
-            given = _registered.get(name) or getattr(_definition(name), "gradient_function", None)
-            if given is None:
-                raise errors.NotFoundError(f"gradients: No gradient defined for operation {op.name!r} (op type: {kind}) under "
-                                           f"the name {name!r}; register it with RegisterGradient")
-            return _padded(given)
+    told = registered_name(op)
+    if told is not None:
+        kind, name = told
+        given = _registered.get(name) or getattr(_definition(name), "gradient_function", None)
+        if given is None:
+            raise errors.NotFoundError(f"gradients: No gradient defined for operation {op.name!r} (op type: {kind}) under "
+                                       f"the name {name!r}; register it with RegisterGradient")
+        return _padded(given)
     return op.definition.gradient_function if op.definition.differentiable else None
 
 
@@ -192,7 +201,11 @@ def _seed(y: Tensor, seed: Any) -> Grad:
             raise errors.DtypeError(f"gradients: Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype.name}): "
                                     f"which direction of {y.name} counts is not said; pass grad_ys, or a real part of it")
         return ops.ones_like(y)      # type: ignore[no-any-return]
-    return seed if isinstance(seed, IndexedSlices) else convert(seed, y.dtype)
+    given = seed if isinstance(seed, IndexedSlices) else convert(seed, y.dtype)
+    if isinstance(given, Tensor) and not given.shape.compatible(y.shape):
+        raise errors.ShapeError(f"gradients: {y.name} has shape {y.shape} but its grad_ys {given.shape}; pass one gradient for "
+                                "each element")
+    return given
 
 
 class _Walk:
@@ -344,15 +357,21 @@ def _sum(parts: list[Any]) -> Any:
 
 def _between(sources: list[Operation], targets: list[Operation]) -> set[Operation]:
     """The operations on the paths of data from `sources` to `targets`, both included."""
-    above: set[Operation] = set()
-    stack = list(targets)
+    readers: dict[Operation, list[Operation]] = {}      # of what lies above the targets
+    stack = list(dict.fromkeys(targets))
+    above = set(stack)
     while stack:
         op = stack.pop()
-        if op not in above:
-            above.add(op)
-            stack += [t.op for t in op.inputs]
-    reached = above.intersection(sources)
-    for op in sorted(above, key=lambda o: o.id):
-        if op not in reached and any([t.op in reached for t in op.inputs]):
-            reached.add(op)
+        for before in {t.op for t in op.inputs}:
+            readers.setdefault(before, []).append(op)
+            if before not in above:
+                above.add(before)
+                stack.append(before)
+    stack = [op for op in dict.fromkeys(sources) if op in above]
+    reached = set(stack)
+    while stack:
+        for op in readers.get(stack.pop(), ()):      # a merge of an imported loop reads what was made after it
+            if op not in reached:
+                reached.add(op)
+                stack.append(op)
     return reached

@@ -21,6 +21,7 @@ __all__ = ["convert_variables_to_constants", "extract_sub_graph", "must_run_on_c
            "tensor_shape_from_node_def_name", "write_graph"]
 
 _VARIABLES = ("VariableV2", "Variable", "VarHandleOp")
+_PASSING = ("Enter", "Identity", "Switch")      # they give what they take, a handle or a value
 
 
 def _node_name(text: str) -> str:
@@ -60,7 +61,7 @@ def convert_variables_to_constants(sess: Any, input_graph_def: Any, output_node_
               and (variable_names_whitelist is None or node.name in set(variable_names_whitelist))
               and node.name not in set(variable_names_blacklist or ())]
     values = _values(sess, chosen)
-    handles = {node.name for node in part.node if node.op == "VarHandleOp" and node.name in values}
+    handles = {node.name: node.attr["dtype"] for node in part.node if node.op == "VarHandleOp" and node.name in values}
     found = message("GraphDef")(versions=part.versions, library=part.library)
     for node in part.node:
         new = found.node.add()
@@ -69,10 +70,10 @@ def convert_variables_to_constants(sess: Any, input_graph_def: Any, output_node_
             new.name, new.op, new.device = node.name, "Const", node.device
             new.attr["dtype"].CopyFrom(attr("type", dtype))
             new.attr["value"].CopyFrom(attr("tensor", tensor_proto(values[node.name], dtype)))
-        elif any(_node_name(text) in handles for text in node.input[:1]):
-            _read_constant(new, node, found)
-            if node.op in ("Enter", "Switch"):
-                handles.add(node.name)
+        elif node.input and (kind := handles.get(_node_name(node.input[0]))) is not None:
+            _read_constant(new, node, found, kind)
+            if node.op in _PASSING:
+                handles[node.name] = kind
         else:
             new.CopyFrom(node)
     return found
@@ -95,9 +96,12 @@ def _read(variable: Any) -> Any:
     return ops.read_variable(variable.outputs[0], dtype=variable.attrs["dtype"], shape=variable.attrs["shape"])
 
 
-def _read_constant(new: Any, node: Any, found: Any) -> None:
-    """What read a variable reads a constant."""
-    if node.op == "ReadVariableOp":
+def _read_constant(new: Any, node: Any, found: Any, dtype: Any) -> None:
+    """What read a variable reads a constant, whose type is `dtype`; what took it into a loop or branch takes its value."""
+    if node.op in _PASSING:
+        new.CopyFrom(node)
+        new.attr["T"].CopyFrom(dtype)
+    elif node.op == "ReadVariableOp":
         new.CopyFrom(message("NodeDef")(name=node.name, op="Identity", input=node.input, device=node.device))
         new.attr["T"].CopyFrom(node.attr["dtype"])
     elif node.op == "ResourceGather":

@@ -119,7 +119,7 @@ patches: ExtractImagePatches
 q r: Qr
 r0: BroadcastArgs
 r0 r1: BroadcastGradientArgs
-result_indices result_values result_shape: SparseToSparseSetOperation
+result_indices result_values result_shape: DenseToDenseSetOperation DenseToSparseSetOperation SparseToSparseSetOperation
 s u v: Svd
 serialized: SerializeTensor
 sign log_abs_determinant: LogMatrixDeterminant

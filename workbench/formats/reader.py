@@ -19,7 +19,8 @@ from workbench.formats.gates import Gates
 from workbench.formats.loops import raise_loops
 from workbench.formats.messages import decode, message
 from workbench.formats.own import importer
-from workbench.formats.twins import Node
+from workbench.formats.sound import UnknownOperationError, check_graph, check_type
+from workbench.formats.twins import GRADIENT, Node
 
 __all__ = ["as_message", "create_operation", "import_graph_def", "saver_nodes"]
 
@@ -57,7 +58,9 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
         raise TypeError("import_graph_def: return_elements must be a list of strings.")
     given = {_text(key): value for key, value in (input_map or {}).items()}
     wanted = None if return_elements is None else [_text(text) for text in return_elements]
-    proto = _without_savers(inlined(as_message("GraphDef", graph_def, "import_graph_def")))
+    proto = as_message("GraphDef", graph_def, "import_graph_def")
+    check_graph(proto)
+    proto = _without_savers(inlined(proto))
     proto = as_lists(proto, {_tensor_name(text) for text in (*given, *(wanted or ()))})
     graph = get_default_graph()
     scope = graph.unique_name(name or "import") + "/" if name != "" else graph.scope
@@ -179,8 +182,9 @@ class _Import:
                 unknown.setdefault(proto.op, proto.name)
         if unknown:
             listed = ", ".join(f"{op} (node {name!r})" for op, name in sorted(unknown.items()))
-            raise errors.UnimplementedError(f"import_graph_def: not offered: {listed}; extract the part that does without "
-                                            "(graph_util.extract_sub_graph), or give input_map")
+            raise UnknownOperationError(f"import_graph_def: not offered: {listed}; extract the part that does without "
+                                        "(graph_util.extract_sub_graph), or give input_map (No op named "
+                                        f"{min(unknown)} in defined operations.)")
 
     def _order(self) -> list[Any]:
         """The nodes, each after those it reads; what comes back to a merge is left for later."""
@@ -238,6 +242,7 @@ class _Import:
             for position, text in enumerate(data):
                 inputs.append(self._input(proto, text, inputs, position < getattr(build, "handles", 0)))
             node = Node(proto, title, inputs, self.proto.versions.producer, self.shapes.get(proto.name))
+            check_type(node)
             start = len(self.graph.operations)
             try:
                 outputs, own = _outputs(self.graph, node)
@@ -253,6 +258,9 @@ class _Import:
             outputs[0].set_shape(node.attr("_output_shapes")[0])
         self.outputs[proto.name] = outputs
         self.operations[proto.name] = tuple(op for op in own if op.id >= start)
+        if GRADIENT in proto.attr:
+            for op in self.operations[proto.name][:1]:
+                op.overrides = {op.kind: proto.attr[GRADIENT].s.decode()}
 
     def _input(self, proto: Any, text: str, before: list[Tensor], handle: bool) -> Tensor:
         name = _tensor_name(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 __all__ = ["ENUMS", "MESSAGES"]
 
 # Message = field number type, …; `*` repeats, `{key value}` is a map, `|name` makes the field one of a choice. A type that is
-# none of the plain ones is a message or an enumeration of this table. Names and numbers are those of TensorFlow 1.15.
+# none of the plain ones is a message or an enumeration of this table. Names and numbers are those of TensorFlow 1.15, and of
+# later ones where their graphs say more as text.
 MESSAGES = """
 JobDef = name 1 string, tasks 2 {int32 string}
 ClusterDef = job 1 JobDef*
@@ -26,18 +27,26 @@ AttrValue.ListValue = s 2 bytes*, i 3 int64*, f 4 float*, b 5 bool*, type 6 Data
     tensor 8 TensorProto*, func 9 NameAttrList*
 NameAttrList = name 1 string, attr 2 {string AttrValue}
 NodeDef = name 1 string, op 2 string, input 3 string*, device 4 string, attr 5 {string AttrValue},
-    experimental_debug_info 6 NodeDef.ExperimentalDebugInfo
+    experimental_debug_info 6 NodeDef.ExperimentalDebugInfo, experimental_type 7 FullTypeDef
 NodeDef.ExperimentalDebugInfo = original_node_names 1 string*, original_func_names 2 string*
+FullTypeDef = type_id 1 FullTypeId, args 2 FullTypeDef*, s 3 string |attr, i 4 int64 |attr
 OpDef = name 1 string, input_arg 2 OpDef.ArgDef*, output_arg 3 OpDef.ArgDef*, attr 4 OpDef.AttrDef*, summary 5 string,
     description 6 string, is_aggregate 16 bool, is_stateful 17 bool, is_commutative 18 bool,
-    allows_uninitialized_input 19 bool, control_output 20 string*
+    allows_uninitialized_input 19 bool, control_output 20 string*, deprecation 8 OpDeprecation,
+    is_distributed_communication 21 bool
+OpDeprecation = version 1 int32, explanation 2 string
 OpDef.ArgDef = name 1 string, description 2 string, type 3 DataType, type_attr 4 string, number_attr 5 string,
-    type_list_attr 6 string, is_ref 16 bool
+    type_list_attr 6 string, is_ref 16 bool, handle_data 7 ResourceHandleProto.DtypeAndShape*,
+    experimental_full_type 17 FullTypeDef
+ResourceHandleProto = device 1 string, container 2 string, name 3 string, hash_code 4 uint64, maybe_type_name 5 string,
+    dtypes_and_shapes 6 ResourceHandleProto.DtypeAndShape*
+ResourceHandleProto.DtypeAndShape = dtype 1 DataType, shape 2 TensorShapeProto
 OpDef.AttrDef = name 1 string, type 2 string, default_value 3 AttrValue, description 4 string, has_minimum 5 bool,
     minimum 6 int64, allowed_values 7 AttrValue
 OpList = op 1 OpDef*
 FunctionDef = signature 1 OpDef, node_def 3 NodeDef*, ret 4 {string string}, attr 5 {string AttrValue},
-    control_ret 6 {string string}
+    control_ret 6 {string string}, arg_attr 7 {uint32 FunctionDef.ArgAttrs}, resource_arg_unique_id 8 {uint32 uint32}
+FunctionDef.ArgAttrs = attr 1 {string AttrValue}
 GradientDef = function_name 1 string, gradient_func 2 string
 FunctionDefLibrary = function 1 FunctionDef*, gradient 2 GradientDef*
 GraphDef = node 1 NodeDef*, library 2 FunctionDefLibrary, version 3 int32, versions 4 VersionDef
@@ -62,12 +71,14 @@ CollectionDef = node_list 1 NodeList |kind, bytes_list 2 BytesList |kind, int64_
 TensorInfo = name 1 string |encoding, coo_sparse 4 TensorInfo.CooSparse |encoding, dtype 2 DataType,
     tensor_shape 3 TensorShapeProto
 TensorInfo.CooSparse = values_tensor_name 1 string, indices_tensor_name 2 string, dense_shape_tensor_name 3 string
-SignatureDef = inputs 1 {string TensorInfo}, outputs 2 {string TensorInfo}, method_name 3 string
+SignatureDef = inputs 1 {string TensorInfo}, outputs 2 {string TensorInfo}, method_name 3 string,
+    defaults 4 {string TensorProto}
 AssetFileDef = tensor_info 1 TensorInfo, filename 2 string
 MetaGraphDef = meta_info_def 1 MetaGraphDef.MetaInfoDef, graph_def 2 GraphDef, saver_def 3 SaverDef,
     collection_def 4 {string CollectionDef}, signature_def 5 {string SignatureDef}, asset_file_def 6 AssetFileDef*
 MetaGraphDef.MetaInfoDef = meta_graph_version 1 string, stripped_op_list 2 OpList, any_info 3 Any, tags 4 string*,
-    tensorflow_version 5 string, tensorflow_git_version 6 string, stripped_default_attrs 7 bool
+    tensorflow_version 5 string, tensorflow_git_version 6 string, stripped_default_attrs 7 bool,
+    function_aliases 8 {string string}
 SavedModel = saved_model_schema_version 1 int64, meta_graphs 2 MetaGraphDef*
 SaveSliceInfoDef = full_name 1 string, full_shape 2 int64*, var_offset 3 int64*, var_shape 4 int64*
 VariableDef = variable_name 1 string, initial_value_name 6 string, initializer_name 2 string, snapshot_name 3 string,
@@ -157,9 +168,17 @@ _TYPES = ("INVALID", "FLOAT", "DOUBLE", "INT32", "UINT8", "INT16", "INT8", "STRI
           "VARIANT", "UINT32", "UINT64")
 _REFERENCE = 100      # what a type's number grows by where a tensor refers to the memory of a variable
 
+# What the types of values are made of in graphs of later versions.
+_FULL = {
+    0: "UNSET VAR ANY PRODUCT NAMED", 20: "FOR_EACH", 100: "CALLABLE",
+    200: "BOOL UINT8 UINT16 UINT32 UINT64 INT8 INT16 INT32 INT64 HALF FLOAT DOUBLE COMPLEX64 COMPLEX128 STRING BFLOAT16",
+    1000: "TENSOR ARRAY OPTIONAL LITERAL ENCODED SHAPE_TENSOR", 10102: "DATASET RAGGED ITERATOR",
+    10202: "MUTEX_LOCK LEGACY_VARIANT"}
+
 ENUMS = {
     "DataType": {f"DT_{name}": number for number, name in enumerate(_TYPES)} | {
         f"DT_{name}_REF": number + _REFERENCE for number, name in enumerate(_TYPES) if number},
+    "FullTypeId": {f"TFT_{name}": number for start, names in _FULL.items() for number, name in enumerate(names.split(), start)},
     "SaverDef.CheckpointFormatVersion": {"LEGACY": 0, "V1": 1, "V2": 2},
     "BundleHeaderProto.Endianness": {"LITTLE": 0, "BIG": 1},
     "OptimizerOptions.Level": {"L1": 0, "L0": -1},

@@ -16,10 +16,12 @@ from workbench.core.graph.opdef import registry
 from workbench.core.graph.shape import Shape
 from workbench.formats.values import attr, attr_value, kind_of
 
-__all__ = ["OURS", "Node", "Row", "exporters", "exports", "importers", "imports", "rows"]
+__all__ = ["GRADIENT", "OURS", "Node", "Row", "exporters", "exports", "importers", "imports", "rows"]
 
 exporters: dict[str, Callable[..., None]] = {}
 """Operation of ours -> function(writer, op) that writes its node or nodes."""
+GRADIENT = "_gradient_op_type"
+"""The attribute that names the registered gradient of a node where it is not that of its type."""
 OURS = "_workbench"
 """An attribute that TensorFlow does not look at: which operation of ours the node was."""
 importers: dict[str, Callable[..., Any]] = {}

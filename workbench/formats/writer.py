@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.grad import registered_name
 from workbench.core.graph.dtype import DType, as_dtype, resource, variant
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import topological
@@ -19,7 +20,7 @@ from workbench.formats.elements import element_dtypes
 from workbench.formats.frames import anchor, frames_of
 from workbench.formats.messages import message
 from workbench.formats.own import tell, write_own
-from workbench.formats.twins import exporters
+from workbench.formats.twins import GRADIENT, exporters
 from workbench.formats.values import attr, tensor_proto
 
 __all__ = ["Writer", "function_def", "graph_def", "node_def"]
@@ -127,6 +128,8 @@ class Writer:
             node.attr[key].CopyFrom(value)
         if op.colocation:
             node.attr["_class"].list.s.extend(f"loc:@{n}".encode() for n in sorted(op.colocation))
+        if name is None and (registered := registered_name(op)):
+            node.attr[GRADIENT].s = registered[1].encode()
         if self._shapes and name is None:
             node.attr["_output_shapes"].CopyFrom(attr("list(shape)", [t.shape for t in op.outputs]))
         return str(node.name)

@@ -226,7 +226,7 @@ class _Train(_Namespace):
 
     @property
     def Server(self) -> _Any:
-        return _wb.Server
+        return _graphs.with_server_def(_wb.Server)
 
     def __getattr__(self, name: str) -> _Any:
         if name in _train.MESSAGES or name in ("ClusterDef", "JobDef", "SaverDef", "ServerDef"):

@@ -61,7 +61,7 @@ from workbench.train.estimators import contrib_columns, contrib_sums, feeding
 from workbench.train.input import buckets, contrib_data, contrib_data_more, data, sampling, segments, staging
 from workbench.train.learn import clustering, heads_made, kmeans
 from workbench.train.optimizers import contrib as contrib_optimizers
-from workbench.train.optimizers import decayed, schedules, signs
+from workbench.train.optimizers import decayed, layerwise, schedules, signs
 from workbench.train.saving import files, inspection, step_summary
 from workbench.train.sessions import evaluation
 from workbench.train.slim import learning as slim_learning
@@ -192,7 +192,7 @@ contrib = Namespace(
     staging=Namespace(StagingArea=staging.StagingArea, MapStagingArea=staging.MapStagingArea),
     nccl=Namespace(**names_of(all_reduce)), cudnn_rnn=Namespace(**names_of(rnn_cudnn)), crf=Namespace(**names_of(crf)),
     data=Namespace(**names_of(data, contrib_data, contrib_data_more)),
-    opt=Namespace(**names_of(contrib_optimizers, decayed, signs)), predictor=Namespace(**names_of(predictor)),
+    opt=Namespace(**names_of(contrib_optimizers, decayed, layerwise, signs)), predictor=Namespace(**names_of(predictor)),
     signal=Namespace(**names_of(contrib_signal)), sparsemax=Namespace(**names_of(sparsemax)),
     util=Namespace(constant_value=graphs.constant_value, make_ndarray=graphs.make_ndarray,
                    make_tensor_proto=graphs.make_tensor_proto),

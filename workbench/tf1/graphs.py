@@ -31,7 +31,7 @@ from workbench.train.sessions.coordinator import QueueRunner
 
 __all__ = ["GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "TRAIN",
            "assert_equal_graph_def", "constant_value", "core", "graph_util", "import_graph_def", "install", "make_ndarray",
-           "make_tensor_proto", "message", "node_def", "saved_model"]
+           "make_tensor_proto", "message", "node_def", "saved_model", "with_server_def"]
 
 GRAPH_DEF_VERSION, GRAPH_DEF_VERSION_MIN_CONSUMER, GRAPH_DEF_VERSION_MIN_PRODUCER = PRODUCER, MIN_CONSUMER, 0
 
@@ -135,6 +135,7 @@ def _create_op(graph: Graph, op_type: str, inputs: Sequence[Any], dtypes: Sequen
     """Add one operation of TensorFlow's type `op_type`, with attributes as AttrValue messages; element types and shapes follow
     from these and from `inputs`. One of a type that is not offered has outputs of `dtypes`, and no step runs it. DtypeError
     where `dtypes` are others."""
+    graph = graph._inmost()
     if importer(op_type) is None:
         return create_unknown(graph, op_type, inputs, dtypes, name, {
             key: as_message("AttrValue", value, "create_op") for key, value in (attrs or {}).items()})
@@ -197,6 +198,17 @@ def _cluster_def(spec: ClusterSpec) -> Any:
     """The jobs and their tasks as a ClusterDef."""
     return message("ClusterDef")(job=[message("JobDef")(name=job, tasks={
         index: spec.task_address(job, index) for index in spec.task_indices(job)}) for job in spec.jobs])
+
+
+def with_server_def(server: Any) -> Any:
+    """The class of servers, whose `server_def` says in a message what they are."""
+    def server_def(made: Any) -> Any:
+        """What it is, as a ServerDef, of which another can be made."""
+        return message("ServerDef")(cluster=_cluster_def(made.cluster), job_name=made.job_name, task_index=made.task_index,
+                                    protocol="grpc")
+    if not hasattr(server, "server_def"):
+        server.server_def = property(server_def, doc=server_def.__doc__)
+    return server
 
 
 def _set_device(op: Operation, device: Any) -> None:

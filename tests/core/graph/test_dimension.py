@@ -22,10 +22,15 @@ def test_known_dimensions_are_ints():
 
 def test_the_unknown_dimension_equals_none():
     unknown = SHAPE[0]
-    assert unknown.value is None and unknown == None and not unknown and unknown != 3 and {unknown} - {None} == set()      # noqa: E711
+    assert unknown.value is None and unknown == None and not unknown and (unknown != 3) is None and {unknown} - {None} == set()      # noqa: E711
     assert str(unknown) == "?" and repr(unknown) == "Dimension(None)" and Dimension(None) is unknown is Dimension(unknown)
+    assert not unknown == 3 and (SHAPE[1] != unknown) is None and unknown != "text"      # noqa: SIM201
     with pytest.raises(TypeError):
         int(unknown)
+    for wrong, kind, text in ((2.5, ValueError, "Ambiguous dimension: 2.5"), ("3", TypeError, "'3' is a str"),
+                              (-1, ValueError, ">= 0")):
+        with pytest.raises(kind, match=text):
+            Dimension(wrong)
 
 
 @pytest.mark.parametrize(("found", "value"), [

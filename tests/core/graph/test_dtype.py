@@ -43,6 +43,10 @@ def test_properties() -> None:
     assert types.float64.is_differentiable
     assert types.complex64.is_differentiable and not types.int32.is_differentiable
     assert repr(types.bool_) == "wb.bool" and types.float32.as_numpy_dtype is np.float32
+    assert types.string.as_numpy_dtype is object and types.resource.as_numpy_dtype is object
+    for unordered in (types.complex64, types.bool_, types.string):
+        with pytest.raises(TypeError, match="Cannot find minimum or maximum value of"):
+            _ = unordered.max
 
 
 @pytest.mark.parametrize(("value", "name"), [

@@ -54,7 +54,10 @@ class Server:
         self._config = _for_sessions(config)
         if protocol not in _PROTOCOLS:
             raise errors.InvalidArgumentError(f"Server: protocol is {protocol!r}; use grpc, tcp or tls")
-        self.cluster = ClusterSpec(server_or_cluster_def)
+        given = server_or_cluster_def
+        if hasattr(given, "job_name"):      # a ServerDef
+            job_name, task_index, given = job_name or given.job_name, task_index or given.task_index, given.cluster
+        self.cluster = ClusterSpec(given)
         self.job_name = job_name or (self.cluster.jobs[0] if len(self.cluster.jobs) == 1 else "")
         self.task_index = int(task_index or 0)
         self._address = self.cluster.task_address(self.job_name, self.task_index)

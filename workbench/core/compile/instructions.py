@@ -16,6 +16,7 @@ from workbench.core.compile.segments import is_bound
 from workbench.core.compile.values import Alias, Buffer, Constant, Handle, Local, Packed, Value, is_array
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.origin import error_of
 from workbench.core.graph.program import state_name, topological
 from workbench.core.kernels.choice import LASTING, Choice, Layout, Select, Spec, reorders, selectors
 from workbench.core.kernels.fallback import ask
@@ -295,10 +296,10 @@ def _read(scope: _Scope, op: Operation) -> None:
 def _argument(scope: _Scope, op: Operation) -> None:
     dtype, shape = op.outputs[0].dtype.name, op.outputs[0].shape
     theirs = {"float32": "float", "float64": "double"}.get(dtype, dtype)      # in TensorFlow's messages
-    raise errors.InvalidArgumentError(
+    raise error_of(op, errors.InvalidArgumentError(
         f"placeholder {op.name!r}: it has no value ({dtype}{shape}); pass feed_dict={{…: value}} for it (You must feed a value "
         f"for placeholder tensor {op.name!r} with dtype {theirs}{f' and shape {shape}' if shape.known else ''})\n"
-        f"  built at: {op.source}")
+        f"  built at: {op.source}"))
 
 
 def _branch(scope: _Scope, op: Operation) -> None:

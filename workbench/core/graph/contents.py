@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from workbench import errors
-from workbench.core.graph.naming import Names, checked
+from workbench.core.graph.naming import Names, checked, text_name
 from workbench.core.graph.readers import Readers
 
 __all__ = ["Contents"]
@@ -41,6 +41,7 @@ class Contents(Generic[Op]):
         """The operation called `name`; NotFoundError when there is none."""
         found = self._nodes_by_name.get(name)
         if found is None:
+            text_name(name)
             raise errors.NotFoundError(f"graph: no operation {name!r} among {len(self.operations)}; "
                                        "see [op.name for op in graph.operations]")
         return found

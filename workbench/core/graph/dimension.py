@@ -64,6 +64,10 @@ class Dimension(Length, int):
     def __new__(cls, value: Any) -> Any:
         if value is None or isinstance(value, _Unknown):
             return _UNKNOWN
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):
+            raise TypeError(f"Dimension: {value!r} is a {type(value).__name__}; pass a whole number or None")
+        if int(value) != value:
+            raise ValueError(f"Dimension: Ambiguous dimension: {value}; pass a whole number")
         if int(value) < 0:
             raise ValueError(f"Dimension: {value} must be >= 0; use None for an unknown length")
         return super().__new__(cls, value)
@@ -78,12 +82,16 @@ class Dimension(Length, int):
 
 
 class _Unknown(Length):
-    """The unknown length: equal to None, smaller or greater than nothing."""
+    """The unknown length: equal to None, smaller or greater than nothing, and different from none: it may be the same."""
 
     value = None
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, _Unknown)
+
+    def __ne__(self, other: object) -> Any:
+        """None, as in TensorFlow: whether it is another length cannot be told."""
+        return None if other is None or isinstance(other, (int, Length)) else True
 
     def __hash__(self) -> int:
         return hash(None)

@@ -39,7 +39,7 @@ class DType:
     @property
     def as_numpy_dtype(self) -> Any:
         """The NumPy scalar type; `object` for strings and handles."""
-        return self.numpy.type
+        return object if self.numpy.hasobject else self.numpy.type
 
     @property
     def base_dtype(self) -> DType:
@@ -117,16 +117,19 @@ class DType:
 
     @property
     def min(self) -> Any:
-        """The smallest finite value; ValueError where the type is neither integer nor floating."""
+        """The smallest finite value; DtypeError where the type is neither integer nor floating."""
         return self._limits.min
 
     @property
     def max(self) -> Any:
-        """The largest finite value; ValueError where the type is neither integer nor floating."""
+        """The largest finite value; DtypeError where the type is neither integer nor floating."""
         return self._limits.max
 
     @property
     def _limits(self) -> Any:
+        if self.kind not in ("int", "quantized", "float"):
+            raise errors.DtypeError(f"dtype: Cannot find minimum or maximum value of {self.name}, which has no order; use an "
+                                    "integer or floating type")
         about: Any = np.iinfo if self.kind in ("int", "quantized") else ml_dtypes.finfo
         return about(self.numpy)
 

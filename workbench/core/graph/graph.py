@@ -12,9 +12,9 @@ from workbench.core.graph.contents import Contents
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.entered import default_session, entered
 from workbench.core.graph.language import NATIVE, listen
-from workbench.core.graph.naming import checked
+from workbench.core.graph.naming import checked, text_name
 from workbench.core.graph.opdef import OpDef, registry
-from workbench.core.graph.origin import caller, explain
+from workbench.core.graph.origin import asked_by_ours, caller, error_of, explain
 from workbench.core.graph.permissions import Permissions
 from workbench.core.graph.rules import infer_dtypes, infer_shapes
 from workbench.core.graph.scopes import Scope, Scoped
@@ -170,7 +170,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
     # lookup
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`, "operation:output"; NotFoundError when there is none."""
-        base, colon, index = name.partition(":")
+        base, colon, index = text_name(name).partition(":")
         if not colon:
             raise errors.InvalidArgumentError(f"graph: {name!r} names an operation, not a tensor; write '{name}:0'")
         op = self.operation(base)
@@ -292,7 +292,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
                                                       "list with a shape for each output")
             dtypes = infer_dtypes(definition, [t.dtype for t in inputs], op.attrs, len(shapes))
         except errors.Error as error:
-            raise type(error)(explain(op, error.message, inputs)) from None
+            raise error_of(op, type(error)(explain(op, error.message, inputs))) from None
         return tuple(Tensor(op, i, d, as_shape(s)) for i, (d, s) in enumerate(zip(dtypes, shapes)))
 
     def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
@@ -308,24 +308,31 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
     # scopes
     def name_scope(self, name: str | None) -> Scope:
         """Names below carry `name/`; "" or None goes to the root, a name ending in "/" re-enters that scope."""
-        with self._lock:
-            full = name if not name or name.endswith("/") else self.unique_name(checked(name, bool(self.scope))) + "/"
-        return Scope(self._scopes, "name", full or "", full or "")
+        here = self._inmost()
+        with here._lock:
+            full = name if not name or name.endswith("/") else here.unique_name(checked(name, bool(here.scope))) + "/"
+        return Scope(here._scopes, "name", full or "", full or "")
 
     def control_dependencies(self, control_inputs: Sequence[Any] | None) -> Scope:
         """Operations below start after `control_inputs` finished; None clears."""
+        here = self._inmost()
         if control_inputs is None:
-            return Scope(self._scopes, "controls", ())
+            return Scope(here._scopes, "controls", ())
         found = []
         for element in control_inputs:
             item = _stood_for(element)
-            item = self._element(item, "control_dependencies") if isinstance(item, (str, bytes)) else (
+            item = here._element(item, "control_dependencies") if isinstance(item, (str, bytes)) else (
                 item.values if hasattr(item, "__graph_parts__") else item)
             if not isinstance(item, (Tensor, Operation)):
                 raise errors.DtypeError(f"control_dependencies: {element!r} is neither a tensor nor an operation; "
                                         "pass a list of them")
             found.append(item.op if isinstance(item, Tensor) else item)
-        return Scope(self._scopes, "controls", (*self._scopes.controls, *found))
+        return Scope(here._scopes, "controls", (*here._scopes.controls, *found))
+
+    def _inmost(self) -> Graph:
+        """The body that a program is building inside of this graph, of whose graphs it knows the outermost; else the graph."""
+        here = entered.graphs[-1] if entered.graphs else self
+        return here if here is not self and here.within(self) and not asked_by_ours(3) else self
 
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from workbench import errors
 
-__all__ = ["Names", "checked"]
+__all__ = ["Names", "checked", "text_name"]
 
 _NAME = re.compile(r"^[A-Za-z0-9_.][A-Za-z0-9_.\-/\\]*$")
 
@@ -39,6 +40,13 @@ class Names:
     def free(self, name: str) -> None:
         """The operation of that name is gone."""
         self._taken.pop(name.lower(), None)
+
+
+def text_name(name: Any) -> str:
+    """`name` if it is a text, else DtypeError (a TypeError)."""
+    if not isinstance(name, str):
+        raise errors.DtypeError(f"graph: {name!r} is a {type(name).__name__}; names are strings (or similar)")
+    return name
 
 
 def checked(name: str, within: bool = False) -> str:

@@ -50,6 +50,10 @@ class Scoped:
     def __init__(self) -> None:
         self._scopes = Scopes()
 
+    def _inmost(self) -> Any:
+        """The graph whose scopes a call on this one means."""
+        return self
+
     @property
     def scope(self) -> str:
         """The current name scope, "" or ending in "/"."""
@@ -61,12 +65,13 @@ class Scoped:
 
     def container(self, container_name: str) -> Scope:
         """Variables, queues and other state made below belong to this part of a task's state; Session.reset forgets parts."""
-        return Scope(self._scopes, "container", container_name, container_name)
+        return Scope(self._inmost()._scopes, "container", container_name, container_name)
 
     def device(self, device_name_or_function: str | Callable[[Any], str] | None) -> Scope:
         """Operations below ask for this (partial) device, a name or what has one as its text; the innermost field wins; None
         clears. A function of the operation, whose `device` is what inner scopes ask for, says the whole device."""
-        return Scope(self._scopes, "devices", (*self._scopes.devices, _checked(device_name_or_function)))
+        scopes = self._inmost()._scopes
+        return Scope(scopes, "devices", (*scopes.devices, _checked(device_name_or_function)))
 
     def only_device(self, request: str | Callable[[Any], str]) -> Scope:
         """Operations below ask for this device, and for nothing that outer scopes ask for."""
@@ -77,17 +82,19 @@ class Scoped:
 
         `op` is an operation or a tensor; None clears what outer scopes name.
         """
+        scopes = self._inmost()._scopes
         if op is None:
-            return Scope(self._scopes, "colocation", frozenset())
-        outer = frozenset[str]() if ignore_existing else self._scopes.colocation
-        return Scope(self._scopes, "colocation", outer | {getattr(op, "op", op).name})
+            return Scope(scopes, "colocation", frozenset())
+        outer = frozenset[str]() if ignore_existing else scopes.colocation
+        return Scope(scopes, "colocation", outer | {getattr(op, "op", op).name})
 
     def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Scope:
         """Operations below of these types take the gradients registered under these names (RegisterGradient)."""
-        if any(not isinstance(text, str) for pair in op_type_map.items() for text in pair):
+        if not isinstance(op_type_map, Mapping) or any(not isinstance(t, str) for pair in op_type_map.items() for t in pair):
             raise errors.DtypeError(f"gradient_override_map: {op_type_map!r} is not a map of names to names; give types of "
                                     "operations and names of registered gradients")
-        return Scope(self._scopes, "overrides", {**(self._scopes.overrides or {}), **op_type_map})
+        scopes = self._inmost()._scopes
+        return Scope(scopes, "overrides", {**(scopes.overrides or {}), **op_type_map})
 
     def derivation(self) -> Scope:
         """Operations below are gradients of others."""

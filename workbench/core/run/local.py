@@ -18,7 +18,7 @@ from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import Memory, missing, type_of
-from workbench.core.graph.origin import explained_operation
+from workbench.core.graph.origin import error_of, explained_operation
 from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.names import numbered, split_edge, task_of
@@ -73,7 +73,7 @@ class Doubtful:
             return self._runner.run(feeds, step, *how)
         except errors.InvalidArgumentError as error:
             if explained_operation(error.message) == explained_operation(self._contradiction.message):
-                raise errors.ShapeError(self._contradiction.message) from error
+                raise error_of(error.op, errors.ShapeError(self._contradiction.message)) from error
             raise
 
     def compiled(self) -> list[tuple[str, Plan]]:

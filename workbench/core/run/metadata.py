@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.core.trace import Journal, Span
 
@@ -13,7 +14,12 @@ _SHOWN = ("op", "send", "recv", "queue")
 
 @dataclass(frozen=True)
 class NodeStats:
-    """One operation; times in microseconds, `all_start_micros` since the epoch, the others since that."""
+    """One operation; times in microseconds, `all_start_micros` since the epoch, the others since that. `timeline_label` says
+    `name = Type(names of what it reads)`.
+
+    Of `output` and `memory`, for which programs of TensorFlow look, nothing is recorded: what an operation computed may share
+    its place with others.
+    """
 
     node_name: str
     all_start_micros: int
@@ -22,6 +28,8 @@ class NodeStats:
     all_end_rel_micros: int
     timeline_label: str
     thread_id: int
+    output: tuple[Any, ...] = ()
+    memory: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,16 +59,19 @@ class StepRecorder(Journal):
         super().span(span)
         self._journal.span(span)
 
-    def stats(self) -> StepStats:
-        """What happened so far."""
+    def stats(self, graph: Any) -> StepStats:
+        """What happened so far, with the operations of `graph` by the names of their types."""
         spans = sorted((s for s in self.spans_since()[2] if s.kind in _SHOWN), key=lambda s: (s.device, s.start))
-        return StepStats([DeviceStats(device, [self._node(s) for s in spans if s.device == device])
+        return StepStats([DeviceStats(device, [self._node(s, graph) for s in spans if s.device == device])
                           for device in _distinct(s.device for s in spans)])
 
-    def _node(self, span: Span) -> NodeStats:
-        lasted = round((span.end - span.start) * 1e6)
-        return NodeStats(span.name, round(self.wall(span.start) * 1e6), 0, lasted, lasted, span.detail or span.kind,
-                         span.thread)
+    def _node(self, span: Span, graph: Any) -> NodeStats:
+        lasted, label = round((span.end - span.start) * 1e6), span.detail or span.kind
+        if graph.has(span.name):
+            op = graph.operation(span.name)
+            kind = op.type if label == op.kind else label      # what was fused has a text of its own
+            label = f"{op.name} = {kind}({', '.join(t.op.name for t in op.inputs)})"
+        return NodeStats(span.name, round(self.wall(span.start) * 1e6), 0, lasted, lasted, label, span.thread)
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

@@ -18,6 +18,7 @@ from workbench.core.graph.device import DeviceName
 from workbench.core.graph.entered import pop_session, push_session
 from workbench.core.graph.fetch import fetch_key, flatten
 from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.origin import found_again
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.names import task_of
@@ -88,8 +89,7 @@ class Session(Staying):
                         bool(getattr(config, "log_device_placement", False)))
         self._preparation = Preparation(self.graph, self._backend, disabled,
                                         (lambda op: True) if lower_all else must_lower, check_kernels(kernels), policy,
-                                        passes_with(precision), short_messages(config),
-                                        check_budget(memory_budget))
+                                        passes_with(precision), short_messages(config), check_budget(memory_budget))
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._executables = itertools.count()
@@ -171,7 +171,7 @@ class Session(Staying):
         try:
             return self._step(form, found, values, True, limit or self._timeout, recorder)
         finally:
-            metadata.step_stats = recorder.stats()
+            metadata.step_stats = recorder.stats(self.graph)
             wanted = getattr(options, "output_partition_graphs", False)
             metadata.partition_graphs = list(found.shares.items()) if wanted else []
 
@@ -209,8 +209,7 @@ class Session(Staying):
             raise
         except BaseException as error:
             trace.journal.fail(self.name, step, error)
-            if isinstance(error, errors.Error) and error.op is not None and self.graph.has(error.op.name):
-                error.op = self.graph.operation(error.op.name)      # not its copy in the plan
+            found_again(self.graph, error)
             raise
 
     def _say(self, state: str, **facts: Any) -> None:
@@ -321,6 +320,7 @@ class Session(Staying):
             return self._preparation.prepare(name, definition, shapes, self._say)
         except BaseException as error:
             trace.journal.fail(self.name, trace.journal.status.step, error)
+            found_again(self.graph, error)
             raise
 
     # life

@@ -42,6 +42,8 @@ def _(writer: Any, op: Operation) -> None:
 
 @imports("Identity", "ReadVariableOp", "RefIdentity", handles=1)
 def _(node: Node) -> Any:
+    if len(node.inputs) != 1:
+        raise errors.InvalidArgumentError(f"{node.where}: it has {len(node.inputs)} inputs; 1 is needed")
     found = node.inputs[0]
     if found.op.kind != "variable":
         return ops.identity(found, name=node.exact)

@@ -96,6 +96,8 @@ class Optimizer:
             names = ", ".join(v.name for _, v in pairs) or "none at all"
             raise errors.InvalidArgumentError(f"{self._name}: no gradient reaches any of the variables ({names}); "
                                               "check that the loss depends on them (No gradients provided for any variable)")
+        for tensor in (v for _, v in live if isinstance(v, Tensor)):
+            raise errors.UnimplementedError(f"{self._name}: Trying to update a Tensor {tensor.name}; give variables")
         with root_graph().as_default() as root, root.control_dependencies(None):      # a branch may hold the updates, not these
             self._create_slots([v for _, v in live])
         with get_default_graph().name_scope(name or self._name) as scope:

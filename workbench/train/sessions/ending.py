@@ -15,10 +15,11 @@ class Ending:
         self._graph, self._strict, self._ended = graph, graph.language.sessions_end_once, False
         self._before = graph.finalized      # which it stays then
 
-    def finalize(self) -> None:
-        """The session is made."""
+    def made(self, session: Any) -> Any:
+        """`session`, which the one that is monitored made; to one that the program makes itself it may add operations."""
         if self._strict:
             self._graph.finalize()
+        return session
 
     def check(self) -> None:
         """FailedPreconditionError where it has ended."""

@@ -157,6 +157,9 @@ class CheckpointSaverHook(_StepHook):
         if save_secs is not None and save_steps is not None:
             raise errors.InvalidArgumentError(f"CheckpointSaverHook: save_secs is {save_secs} and save_steps {save_steps}. Can "
                                               "not provide both every_secs and every_steps.; leave one out")
+        if save_secs is None and save_steps is None:
+            raise errors.InvalidArgumentError("CheckpointSaverHook: save_secs and save_steps are None. Either every_secs or "
+                                              "every_steps should be provided.; give one of them")
         self._folder, self._name, self.listeners = str(checkpoint_dir), checkpoint_basename, list(listeners or ())
         self._seconds, self._steps, self._saver, self._scaffold = save_secs, save_steps, saver, scaffold
         self._when, self._saved, self._began = time.monotonic(), -1, time.perf_counter()

@@ -103,7 +103,6 @@ class MonitoredTrainingSession:
         self._missing = report_uninitialized_variables(global_variables()) if missing is None else missing
         self._ending = Ending(get_default_graph())
         self._session = self._opened(master, config)
-        self._ending.finalize()
         self._recovery = Recovery(led=not is_chief, alone=self._cluster() is None)
         self._attempts = Attempts()
         self._coord, self._stop, self._threads, self._lock = Coordinator(), False, list[threading.Thread](), threading.Lock()
@@ -143,7 +142,7 @@ class MonitoredTrainingSession:
     # the model
     def _opened(self, master: Any, config: Any) -> Session:
         """The session whose variables are to have values."""
-        return Session(master, config=config)
+        return self._ending.made(Session(master, config=config))
 
     def _prepare(self, path: str | None) -> None:
         """Make the model ready, and start what feeds the queues."""
