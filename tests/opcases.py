@@ -127,6 +127,7 @@ case("softplus", _TAILS, label="tails", small=False, rtol=1e-12, order=1,
 case("tanh_grad", UNIT, B, value=lambda y, dy: dy - dy * y ** 2)
 case("sigmoid_grad", positive(2, 3) / 3, B, value=lambda y, dy: dy * (y - y ** 2))
 case("relu_grad", A, B, value=lambda dy, y: dy * (y > 0))
+case("relu6_grad", A, B * 5, value=lambda dy, y: dy * ((y > 0) & (y < 6)))
 case("zero_fraction", ints(0, 1, 0, 0), value=lambda x: np.float32(0.75), small=False)
 
 # comparisons and logic
@@ -207,6 +208,7 @@ case("squeeze", reals(1, 3, 1), value=lambda x: x[0], attrs={"axis": 0}, label="
 case("transpose", T, value=lambda x: np.einsum("abc->cba", x))
 case("transpose", T, value=lambda x: np.einsum("abc->bca", x), attrs={"perm": [1, 2, 0]}, label="perm")
 case("permute", T, ints(1, 2, 0), value=lambda x, p: np.einsum("abc->bca", x), partial=True)
+case("reverse_along", T, ints(1, -1), value=lambda x, a: x[:, ::-1, ::-1])
 case("broadcast_to", COLUMN, ints(2, 2, 3), value=lambda x, s: np.ones((2, 2, 3)) * x)
 case("concat", A, reals(2, 2), value=lambda *v: np.hstack(v), call=lambda *v: ops.concat(v, 1))
 case("concat", A, B, value=lambda *v: np.vstack(v), call=lambda *v: ops.concat(v, axis=-2), label="front")
@@ -231,7 +233,7 @@ case("range", ints(3)[0], ints(18)[0], ints(3)[0], value=lambda a, b, c: ints(3,
 case("range", ints(4)[0], value=lambda n: ints(0, 1, 2, 3), label="limit")
 case("range", value=lambda: np.array([1, 0.5, 0, -0.5], np.float32), call=lambda: ops.range(1, -1.0, -0.5),
      label="falling")
-case("linspace", ONE, np.array(5.0), value=lambda a, b: np.array([a, (a + b) / 2, b]), attrs={"num": 3}, rtol=1e-4)
+case("linspace", ONE, np.array(5.0), ints(3)[0], value=lambda a, b, n: np.array([a, (a + b) / 2, b]), rtol=1e-4)
 case("fold_tiles", reals(4, 3), ints(2, 1), ints(2, 3), value=lambda d, m, s: d[:2] + d[2:])
 case("axis_at", ints(-1)[0], ints(3)[0], value=lambda a, r: np.int32(2))
 case("axis_at", ints(-1, 0, 2), ints(3)[0], value=lambda a, r: np.int32([2, 0, 2]))
@@ -254,8 +256,7 @@ case("reverse_sequence", T, ints(1, 2), value=lambda x, n: np.stack([x[:, :, 0],
 case("matrix_transpose", T, value=lambda x: np.einsum("abc->acb", x))
 case("diag", ROW, value=lambda x: np.eye(3) * x)
 case("diag_part", reals(3, 3), value=lambda x: x[[0, 1, 2], [0, 1, 2]])
-case("matrix_band_part", reals(2, 3, 3), value=lambda x: np.tril(np.triu(x, -1), 0),
-     attrs={"num_lower": 1, "num_upper": 0})
+case("matrix_band_part", reals(2, 3, 3), ints(1)[0], ints(0)[0], value=lambda x, a, b: np.tril(np.triu(x, -1), 0))
 
 # blocks of space
 _GRID = reals(2, 4, 6, 3)
@@ -616,12 +617,12 @@ def _densified(params: Any, indices: Any) -> Any:
     return ops.densify(gradients(ops.gather(params, indices), params)[0])
 
 
-ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
-             "random_permutation", "candidate_sampler", "draw_gamma", "draw_poisson", "unigram_sampler", "extract_glimpse",
-             "distorted_box", "ctc_greedy", "ctc_beams", "serialize_parts", "serialize_rows", "deserialize_rows",
-             "decode_image", "encode_image", "decode_jpeg", "decode_png", "decode_bmp", "decode_gif", "decode_and_crop_jpeg",
-             "extract_jpeg_shape", "encode_jpeg", "encode_png", "encode_deep_png", "sparse_map_add", "sparse_map_add_rows",
-             "sparse_map_take"}
+ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal",
+             "multinomial", "fractional_borders", "random_permutation", "candidate_sampler", "draw_gamma", "draw_poisson",
+             "unigram_sampler", "extract_glimpse", "distorted_box", "ctc_greedy", "ctc_beams", "serialize_parts",
+             "serialize_rows", "deserialize_rows", "decode_image", "encode_image", "decode_jpeg", "decode_png", "decode_bmp",
+             "decode_gif", "decode_and_crop_jpeg", "extract_jpeg_shape", "encode_jpeg", "encode_png", "encode_deep_png",
+             "sparse_map_add", "sparse_map_add_rows", "sparse_map_take"}
 """Operations without a value to compare: test_ops.py tests each by name."""
 FAMILIES_ELSEWHERE = {"examples", "handles", "state", "updates", "lists", "flow", "queues", "comm", "fused", "strings", "files",
                       "summaries", "datasets", "checkpoint", "tensor", "py", "lookups", "barriers", "staging", "mutexes",

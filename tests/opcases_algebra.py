@@ -125,10 +125,10 @@ case("irfft2d", RE, IM, value=lambda a, b: np.fft.irfft2(a + 1j * b), unknown=Fa
      call=lambda a, b: ops.irfft2d(ops.complex(a, b)))
 case("fourier", RE, value=lambda a: dft(a + 0j), order=0, **WIDE,
      call=lambda a: ops.fourier(ops.stop_gradient(ops.cast(a, "complex128")), rank=1))
-case("real_fourier", RE, value=lambda a: dft(a + 0j)[:, :2], order=0, attrs={"rank": 1, "lengths": (3,)}, unknown=False,
-     call=lambda a, **o: ops.real_fourier(ops.stop_gradient(a), **o), **WIDE)
-case("inverse_real_fourier", RE, value=lambda a: np.fft.irfft(a, 4), attrs={"rank": 1, "lengths": (4,)}, unknown=False,
-     call=lambda a, **o: ops.inverse_real_fourier(ops.cast(a, "complex128"), **o), **WIDE)
+case("real_fourier", RE, ints(3), value=lambda a, n: dft(a + 0j)[:, :2], order=0, attrs={"rank": 1}, partial=True,
+     call=lambda a, n, **o: ops.real_fourier(ops.stop_gradient(a), n, **o), **WIDE)
+case("inverse_real_fourier", RE, ints(4), value=lambda a, n: np.fft.irfft(a, 4), attrs={"rank": 1}, partial=True,
+     call=lambda a, n, **o: ops.inverse_real_fourier(ops.cast(a, "complex128"), n, **o), **WIDE)
 def _cosines(a: Array) -> Array:
     n = a.shape[-1]
     return 2 * a @ np.cos(np.pi * np.outer(np.arange(n) + 0.5, np.arange(n)) / n)
@@ -142,7 +142,7 @@ case("dct", RE, value=lambda a: _cosines(a) / np.sqrt(2 * 3) * np.array([np.sqrt
      attrs={"norm": "ortho"}, label="orthonormal")
 case("sigmoid", RE, IM, value=lambda a, b: _parts(1 / (1 + np.exp(-a - 1j * b))), label="complex",
      call=lambda a, b: _apart(ops.sigmoid(ops.complex(a, b))), **WIDE)
-case("fitted", RE, value=lambda a: np.pad(a[:, :2], ((0, 2), (0, 0))), attrs={"lengths": (4, 2)}, unknown=False)
+case("fitted", RE, ints(4, 2), value=lambda a, n: np.pad(a[:, :2], ((0, 2), (0, 0))))
 
 # bits and counts
 case("bitcast", np.array([1.0, -2.5]), value=lambda x: x.view(np.int64), order=0, small=False,

@@ -114,6 +114,7 @@ def test_an_array_made_from_handle_and_flow_is_that_array():
     (lambda a: a.write(2, 1.0).read(0), errors.InvalidArgumentError,
      "Tried to write to index 2 but array is not resizeable and size is: 2"),
     (lambda a: a.write(-1, 1.0).read(0), errors.InvalidArgumentError, "Tried to write to index -1"),
+    (lambda a: a.split([1.0, 2.0, 3.0], [1, 1]).concat(), errors.InvalidArgumentError, "Expected sum of lengths to be equal"),
     (lambda a: a.read(2), errors.InvalidArgumentError, "Tried to read from index 2 but array size is: 2"),
     (lambda a: a.read(0), errors.InvalidArgumentError, "index 0. Furthermore, the element shape is not fully defined"),
     (lambda a: a.stack(), errors.InvalidArgumentError, "the element shape is not fully defined")])

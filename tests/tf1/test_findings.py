@@ -204,6 +204,55 @@ def test_numbers_that_only_a_step_knows(made, shape):
     assert run(made(tf.constant(np.ones((3, 4), np.float32)), number), {number: 1}).shape == shape
 
 
+SPREAD = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def sparse() -> Any:
+    return tf.SparseTensor([[0, 1], [1, 2]], [1.0, 2.0], [2, 3])
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("made, given, expected", [
+    (lambda a: tf.reverse(SPREAD, a), [1, -1], SPREAD[:, ::-1, ::-1]),
+    (lambda a: tf.reverse(SPREAD, a), np.zeros(0, np.int32), SPREAD),
+    (lambda a: tf.cumsum(SPREAD, a), 1, SPREAD.cumsum(1)),
+    (lambda a: tf.cumprod(SPREAD, a), 0, SPREAD.cumprod(0)),
+    (lambda n: tf.linspace(1.0, 2.0, n), 5, np.linspace(1, 2, 5)),
+    (lambda n: tf.shape(tf.multinomial([[1.0, 2.0]], n)), 7, [1, 7]),
+    (lambda n: tf.matrix_band_part(SPREAD, n, 0), 1, np.stack([np.triu(np.tril(m), -1) for m in SPREAD])),
+    (lambda n: tf.histogram_fixed_width([0.0, 1.0, 2.0, 5.0], [0.0, 5.0], n), 5, [1, 1, 1, 0, 1]),
+    (lambda k: tf.nn.in_top_k([[1.0, 3.0, 2.0], [NAN, 1.0, 1.0], [1.0, 2.0, 3.0]], [2, 1, 5], k), 2, [True, False, False]),
+    (lambda a: tf.tensordot(SPREAD, SPREAD, a), [[0, 1], [0, 1]], np.tensordot(SPREAD, SPREAD, [[0, 1], [0, 1]])),
+    (lambda n: tf.spectral.rfft(SPREAD, n), [3], np.fft.rfft(SPREAD, 3)),
+    (lambda n: tf.spectral.irfft(tf.cast(SPREAD, tf.complex64), n), [5], np.fft.irfft(SPREAD, 5)),
+    (lambda n: tf.spectral.rfft2d(SPREAD, n), [2, 3], np.fft.rfft2(SPREAD, [2, 3])),
+    (lambda a: tf.sparse_reduce_max(sparse(), a), 1, [1.0, 2.0]),
+    (lambda a: tf.sparse_reduce_max(sparse(), a, keep_dims=True), [0, 1], [[2.0]]),
+    (lambda a: tf.sparse_reduce_sum_sparse(sparse(), a).values, [0], [1.0, 2.0]),
+    (lambda a: tf.sparse_tensor_to_dense(tf.sparse_split(sp_input=sparse(), num_split=2, axis=a)[1]), 0, [[0.0, 0.0, 2.0]])])
+def test_more_numbers_that_only_a_step_knows(made, given, expected, known):
+    number = tf.placeholder(tf.int32, np.shape(given) if known else None)
+    np.testing.assert_allclose(run(made(number), {number: given}), expected, rtol=1e-4)
+
+
+def test_how_many_sizes_there_are_is_said_by_num():
+    sizes = tf.placeholder(tf.int32, [None])
+    assert [part.shape for part in run(tf.split(SPREAD, sizes, 2, num=2), {sizes: [1, 3]})] == [(2, 3, 1), (2, 3, 3)]
+
+
+@pytest.mark.parametrize("shape", [[None, None], None])
+def test_transforms_of_signals_of_any_length_have_gradients(shape):
+    x = tf.placeholder(tf.float32, shape)
+    signals = np.random.default_rng(0).normal(size=(2, 5)).astype(np.float32)
+    there = tf.spectral.rfft(x)
+    back = tf.spectral.irfft(there)
+    slope = tf.gradients(tf.reduce_sum(tf.square(back)), x)[0]
+    found, slope = run([back, slope], {x: signals})
+    matrix = np.fft.irfft(np.fft.rfft(np.eye(5)), 4)
+    np.testing.assert_allclose(found, signals @ matrix, atol=1e-5)
+    np.testing.assert_allclose(slope, 2 * signals @ matrix @ matrix.T, atol=1e-5)
+
+
 def test_default_names_are_found():
     x = tf.placeholder(tf.float32, [2, 2])
     assert [t.name for t in (x, tf.matmul(x, x), tf.constant(1.0), tf.losses.mean_squared_error(x, x))] == [

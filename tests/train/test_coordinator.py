@@ -153,6 +153,17 @@ def test_a_runner_needs_something_to_run():
         wb.train.QueueRunner(wb.FIFOQueue(1, wb.int32), [])
 
 
+def test_only_the_end_of_the_input_ends_a_runner_quietly_while_nothing_stops():
+    queue = wb.FIFOQueue(1, "float32", [()])
+    runner, coordinator = wb.train.QueueRunner(queue, [queue.enqueue(1.0)]), wb.train.Coordinator()
+    assert runner.queue_closed_exception_types == (errors.OutOfRangeError,)
+    with wb.Session() as session:
+        threads = runner.create_threads(session, coordinator, start=True)
+        session.run(runner.cancel_op)
+        with pytest.raises(errors.CancelledError):
+            coordinator.join(threads)
+
+
 def test_a_runner_starts_its_threads_once_for_each_session():
     queue = wb.FIFOQueue(10, "float32", [()])
     runner = wb.train.QueueRunner(queue, [queue.enqueue(1.0)])

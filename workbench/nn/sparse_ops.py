@@ -152,8 +152,8 @@ def sparse_split(keyword_required: Any = None, sp_input: Any = None, num_split: 
             raise ValueError(f"sparse_split: {what} is missing; pass it by name")
     sp = sparse_of(sp_input, "sparse_split")
     rank = _rank(sp, "sparse_split")
-    along, found = np.eye(rank, dtype=np.int64)[axis], []
-    length = sp.dense_shape[axis % rank]
+    at, found = ops.axis_at(ops.cast(axis, "int32"), rank), []
+    along, length = ops.one_hot(at, rank, dtype="int64"), sp.dense_shape[at]
     short, longer = length // num_split, ops.floormod(length, num_split)
     for number in range(num_split):
         begin = short * number + ops.minimum(convert(number, "int64"), longer)
@@ -247,6 +247,8 @@ def _reduced(sp_input: Any, axis: Any, keep: bool, kind: str, where: str) -> Spa
     """One value for each group of places that differ in `axis` alone."""
     sp = sparse_of(sp_input, where)
     rank = _rank(sp, where)
+    if hasattr(axis, "op") and constant_value(axis) is None:
+        return _reduced_late(sp, axis, rank, keep, kind)
     axes = _axes(axis, rank, where)
     kept = tuple(i for i in range(rank) if i not in axes)
     group, places = ops.sparse_groups(sp.indices, sp.dense_shape, kept=kept)
@@ -257,6 +259,19 @@ def _reduced(sp_input: Any, axis: Any, keep: bool, kind: str, where: str) -> Spa
         order = np.argsort([*kept, *axes])
         places = ops.gather(ops.pad(places, [[0, 0], [0, len(axes)]]), order, axis=1)
         dense = ops.gather(ops.concat([dense, np.ones(len(axes), np.int64)], 0), order)
+    return SparseTensor(places, values, dense)
+
+
+def _reduced_late(sp: SparseTensor, axis: Tensor, rank: int, keep: bool, kind: str) -> SparseTensor:
+    """_reduced over axes that only the step knows: places have 0 there, which goes away at the end."""
+    axes = ops.axis_at(ops.reshape(ops.cast(axis, "int32"), [-1]), rank)
+    gone = ops.unsorted_segment_sum(ops.ones_like(axes), axes, rank) > 0
+    dense = ops.where(gone, ops.ones_like(sp.dense_shape), sp.dense_shape)
+    group, places = ops.sparse_groups(sp.indices * ops.cast(ops.logical_not(gone), "int64"), dense, kept=tuple(range(rank)))
+    values = getattr(ops, f"unsorted_segment_{kind}")(sp.values, group, ops.shape(places)[0])
+    if not keep:
+        left = ops.logical_not(gone)
+        places, dense = ops.boolean_mask(places, left, axis=1), ops.boolean_mask(dense, left)
     return SparseTensor(places, values, dense)
 
 

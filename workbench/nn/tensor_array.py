@@ -12,6 +12,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.arguments import refuse
+from workbench.nn.framework import after
 
 __all__ = ["TensorArray"]
 
@@ -169,6 +170,11 @@ class TensorArray:
                                               f"({int(size)} vs. {most}), and the TensorArray is not marked as dynamically "
                                               "resizeable; pass "
                                               "a length for each element")
+        total, rows = ops.reduce_sum(sizes), ops.shape(tensor)[0]
+        agree = ops.Assert(ops.equal(total, rows), [
+            "TensorArray: Expected sum of lengths to be equal to values.shape[0], but they are", total, rows,
+            "; give the length of each piece"])
+        sizes = after([agree], sizes)
 
         def body(i: Tensor, array: TensorArray) -> Any:
             piece = tensor[ops.gather(ends, i) - ops.gather(sizes, i):ops.gather(ends, i)]

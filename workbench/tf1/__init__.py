@@ -126,7 +126,7 @@ def split(  # type: ignore[no-redef]
     if isinstance(value, int):
         value, axis = axis, value
     sizes = num_or_size_splits
-    if num is not None and isinstance(sizes, _wb.Tensor) and sizes.shape.rank is None:
+    if num is not None and isinstance(sizes, _wb.Tensor) and not sizes.shape.known:
         sizes.set_shape([num])
     if num is not None and hasattr(sizes, "__len__") and len(sizes) != num:
         raise _errors.InvalidArgumentError(f"split: num is {num} but num_or_size_splits lists {len(sizes)} sizes; make them "

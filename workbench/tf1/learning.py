@@ -19,6 +19,7 @@ from workbench.train.learn import (
     more,
     reading,
     ready,
+    skflow,
 )
 from workbench.train.learn import estimator as learners
 from workbench.train.sessions import hooks, hooks_more, managers, monitored, scaffold
@@ -35,6 +36,8 @@ _io = Namespace(
     **names_of(reading, generators), **{name: value for name, value in _more.items() if name.startswith("extract_")},
     numpy_input_fn=estimator.numpy_input_fn, pandas_input_fn=estimator.pandas_input_fn)
 _utils = Namespace(**names_of(exports))
+_early = names_of(skflow)
+_parts = {name: value for name, value in _early.items() if not isinstance(value, type)}
 
 learn = overlay(
     learners, **names_of(ready, config), KMeansClustering=kmeans.KMeansClustering, **vars(_head), **_more, **names_of(reading),
@@ -46,7 +49,8 @@ learn = overlay(
     preprocessing=Namespace(**names_of(vocabulary), text=Namespace(**names_of(vocabulary))),
     metric_spec=Namespace(MetricSpec=learners.MetricSpec), head=_head, graph_actions=_actions, io=_io, utils=_utils,
     models=Namespace(**{name: getattr(more, name) for name in _models}),
-    ops=Namespace(**{name: getattr(more, name) for name in more.OPS}),
+    ops=Namespace(**_parts, **{name: getattr(more, name) for name in more.OPS}),
+    **{name: value for name, value in _early.items() if name not in _parts},
     Experiment=experiment.Experiment, learn_runner=Namespace(run=experiment.run, tune=experiment.tune),
     monitors=Namespace(
         **names_of(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,

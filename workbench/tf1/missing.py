@@ -12,7 +12,6 @@ __all__ = ["Namespace", "Need", "nearest", "needs", "unknown"]
 
 INSTEAD = {
     "LMDBReader": "TFRecordReader, over files that python_io.TFRecordWriter makes of what the library lmdb reads",
-    "contrib.learn.TensorFlowEstimator": "contrib.learn.Estimator",
     "python.debug": "add_check_numerics_ops(), and the Workbench panel, which pauses a step and shows its values",
     "load_op_library": "the decorator wb.op, which makes operations from Python",
     "keras.callbacks.RemoteMonitor": "keras.callbacks.LambdaCallback, or the Workbench panel, which shows runs from afar",

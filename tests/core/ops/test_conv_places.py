@@ -49,19 +49,34 @@ def test_windows_lie_between_borders(pseudo, overlapping, kind, reduce):
     assert len(set(drawn)) > 1 and found.output.shape == [2, 6, 2, 3] and rows.dtype == np.int64
 
 
+@pytest.mark.parametrize("shape", [[None, None, 7, None], [None] * 4, None])
+@pytest.mark.parametrize("pseudo", [False, True])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_sizes_that_only_the_step_knows(shape, pseudo, kind):
+    pool = getattr(tf.nn, f"fractional_{kind}_pool")
+    x = tf.placeholder("float32", shape)
+    known, late = (pool(value, [1.0, 1.44, 2.5, 1.0], pseudo, True, True, 3) for value in (tf.constant(X), x))
+    slope = tf.gradients(late.output, x)[0]
+    with tf.Session() as session:
+        ours, theirs, dx = session.run([late, known, slope], {x: X})
+    for found, expected in zip(ours, theirs):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(dx.sum(), ours[0].size, rtol=1e-5)
+
+
 def test_borders_may_be_drawn_once():
     first = tf.nn.fractional_max_pool(X, [1, 1.5, 1.5, 1], deterministic=True, seed=1)
     again = tf.nn.fractional_max_pool(X, [1, 1.5, 1.5, 1], deterministic=True, seed=1)
     even = tf.nn.fractional_max_pool(X, [1, 1.5, 1.5, 1], True, deterministic=True, seed2=9)
+    unsaid = tf.nn.fractional_max_pool(X, [1, 1.5, 1.5, 1], deterministic=True)
     with tf.Session() as session:
-        found = [session.run([first[1], again[1], even[1]]) for _ in range(2)]
+        found = [session.run([first[1], again[1], even[1], unsaid[1]]) for _ in range(2)]
+        assert found[0][3].tolist() == found[1][3].tolist()
     assert found[0][0].tolist() == found[0][1].tolist() == found[1][0].tolist() and found[0][2].tolist() == found[1][2].tolist()
 
 
 @pytest.mark.parametrize(("build", "text"), [
     (lambda: tf.nn.fractional_max_pool(X, [2.0, 1.5, 1.5, 1.0]), r"pooling_ratio is \[2.0, 1.5, 1.5, 1.0\]; give \[1.0, rows"),
-    (lambda: tf.nn.fractional_avg_pool(tf.placeholder("float32", [1, None, 3, 1]), [1, 2, 2, 1]),
-     r"fractional_avg_pool: value has shape \[1,\?,3,1\]; its height and width must be known"),
     (lambda: tf.nn.dilation2d(X, tf.zeros([2, 2, 5]), [1] * 4, [1] * 4, "SAME"),
      "dilation2d: channels of the input and of the filter"),
     (lambda: tf.nn.atrous_conv2d_transpose(X, tf.zeros([1, 1, 3, 3]), X.shape, 0, "SAME"), "rate is 0; use a whole number"),

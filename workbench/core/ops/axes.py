@@ -12,6 +12,10 @@ from workbench.core.graph.shape import Shape
 @op("axis[...] rank[] -> [...]", types="int32 int32 -> int32", differentiable=False)
 def axis_at(axis, rank):
     """`axis`, one or several, counted from the front; ShapeError where a tensor of `rank` has no such axis."""
+    return _counted(axis, rank)
+
+
+def _counted(axis, rank):
     wrong = (axis < -rank) | (axis >= rank)
     if wrong.any():
         raise errors.ShapeError(f"axis: {axis[wrong].flat[0]} is outside a tensor of rank {rank}; use {-rank} … {rank - 1}")
@@ -76,6 +80,30 @@ def _(x, perm, name=None):
     return ops.permute(convert(x), ops.cast(convert(perm), "int32"), name=name)
 
 
+def _turned(inputs, attrs):
+    if (inputs[1].shape.rank or 0) > 1:
+        raise errors.ShapeError(f"reverse: axis has shape {inputs[1].shape}; give one axis or a list of them")
+    return [inputs[0].shape]
+
+
+@op("x? axis? -> ?", types="T int32 -> T", shape=_turned)
+def reverse_along(x, axis):
+    """x in opposite order along the axes that `axis` names, one or several, which only the step knows.
+
+    ShapeError for an axis that x does not have, InvalidArgumentError where one is named twice.
+    """
+    axes = _counted(np.atleast_1d(axis), x.ndim).tolist()
+    if len(set(axes)) < len(axes):
+        raise errors.InvalidArgumentError(f"reverse: axis is {np.atleast_1d(axis).tolist()} for x of shape {list(x.shape)} and "
+                                          "names one twice (specified more than once); name each axis once")
+    return np.flip(x, tuple(axes)).copy()
+
+
+@reverse_along.gradient
+def _(node, dy):
+    return ops.reverse_along(dy, node.inputs[1]), None
+
+
 @composed
 def block(x, axis):
     """(x as [before, axis, after], the dimensions before, those after) for a scalar `axis`, a number or a tensor."""
@@ -100,8 +128,11 @@ def unblock(y, before, after, rank=None, name=None):
 
 @composed
 def scalars(axes):
-    """The scalar tensors in a tensor of one axis or of several; ShapeError where their number is unknown."""
+    """The scalar tensors in a tensor of one axis or of several; ShapeError where their number is unknown. One of unknown rank
+    is one axis."""
     axes = ops.cast(convert(axes), "int32")
+    if axes.shape.rank is None:
+        return [ops.reshape(axes, [])]
     if axes.shape.rank == 0:
         return [axes]
     if not axes.shape.known:

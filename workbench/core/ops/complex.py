@@ -159,9 +159,6 @@ def _kept(inputs, attrs):
     if not isinstance(rank, int) or rank < 1:
         raise errors.InvalidArgumentError(f"fft: rank is {rank!r}; transform 1 axis or more")
     _transformed("fft", shape, rank)
-    if len(attrs.get("lengths", range(rank))) != rank:
-        raise errors.InvalidArgumentError(f"fft: the lengths {list(attrs['lengths'])} are not those of {rank} axes; give one "
-                                          "for each")
     return [shape]
 
 
@@ -190,19 +187,39 @@ def _(node, dy):
     return ops.fourier(dy, **node.attrs)
 
 
+def _lengths(inputs, rank):
+    """What is known of the lengths of the transformed axes, which are an input."""
+    known = constant_value(inputs[1])
+    if known is None:
+        return [None] * rank
+    return _counts(known, rank)
+
+
+def _last(x, rank):
+    """The lengths of the last `rank` axes: constants where they are known."""
+    known = [None] if x.shape.rank is None else x.shape.as_list()[-rank:]
+    return ops.shape(x)[-rank:] if None in known else convert(np.array(known, np.int32))
+
+
+def _counts(lengths, rank):
+    lengths = [int(n) for n in lengths]
+    if len(lengths) != rank:
+        raise errors.InvalidArgumentError(f"fft: the lengths {lengths} are not those of {rank} axes; give one for each")
+    if any(n < 0 for n in lengths):
+        raise errors.InvalidArgumentError(f"fft: the lengths are {lengths}; use numbers from 0")
+    return lengths
+
+
+def _halved(length):
+    return None if length is None else length // 2 + 1 if length else 0
+
+
 def _half(inputs, attrs):
     """Lengths of the transformed axes as asked, of the last one half of it and one."""
-    [shape] = _kept(inputs, attrs)
-    lengths = _counts("fft", attrs["lengths"])
+    [shape], lengths = _kept(inputs, attrs), _lengths(inputs, attrs["rank"])
     if shape.sizes is None:
         return [shape]
-    return [Shape([*shape.sizes[:-len(lengths)], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0])]
-
-
-def _counts(where, lengths):
-    if any(not isinstance(n, int) or n < 0 for n in lengths):
-        raise errors.InvalidArgumentError(f"{where}: the lengths are {list(lengths)}; use numbers from 0")
-    return list(lengths)
+    return [Shape([*shape.sizes[:-len(lengths)], *lengths[:-1], _halved(lengths[-1])])]
 
 
 def _fitted(x, lengths):
@@ -215,12 +232,12 @@ def _fitted(x, lengths):
     return x
 
 
-@op("x? -> ?", types="T:float ->", dtypes=_paired, shape=_half, analytic=False)
-def real_fourier(x, *, rank, lengths):
+@op("x? lengths[r] -> ?", types="T:float int32 ->", dtypes=_paired, shape=_half, analytic=False)
+def real_fourier(x, lengths, *, rank):
     """The first half of Fourier's transform of real numbers, whose last `rank` axes are cut or padded to `lengths`."""
-    kind = np.complex128 if x.dtype.itemsize == 8 else np.complex64
+    kind, lengths = np.complex128 if x.dtype.itemsize == 8 else np.complex64, _counts(lengths, rank)
     if not x.size or 0 in lengths:
-        return np.zeros((*x.shape[:x.ndim - rank], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0), kind)
+        return np.zeros((*x.shape[:x.ndim - rank], *lengths[:-1], _halved(lengths[-1])), kind)
     found = np.fft.rfftn(_fitted(x, lengths), axes=_axes(rank))
     return found.astype(kind, copy=False)
 
@@ -228,46 +245,47 @@ def real_fourier(x, *, rank, lengths):
 @real_fourier.gradient
 def _(node, dy):
     """The adjoint: transform back what lies in the other half as zeros, and take the real part."""
-    lengths = node.attrs["lengths"]
-    whole = ops.fitted(dy, lengths=tuple(lengths))
-    count = float(np.prod(lengths))
-    back = ops.multiply(ops.real(ops.fourier(whole, rank=len(lengths), inverse=True)), count)
-    return ops.refitted(back, ops.shape_vector(node.inputs[0]), len(lengths))
+    (x, lengths), rank = node.inputs, node.attrs["rank"]
+    whole = ops.fitted(dy, lengths)
+    count = ops.cast(ops.reduce_prod(lengths), x.dtype)
+    back = ops.multiply(ops.real(ops.fourier(whole, rank=rank, inverse=True)), count)
+    return ops.fitted(back, _last(x, rank)), None
 
 
-@op("x? -> ?", types="T:differentiable -> T", shape=lambda inputs, attrs: [_lengthened(inputs[0].shape, attrs["lengths"])])
-def fitted(x, *, lengths):
+def _lengthened(inputs, attrs):
+    shape, lengths = inputs[0].shape, inputs[1].shape
+    if not lengths.known:
+        return [Shape(None if shape.sizes is None else [None] * shape.rank)]
+    rank = lengths.sizes[0]
+    _transformed("fft", shape, rank)
+    return [shape if shape.sizes is None else Shape([*shape.sizes[:len(shape.sizes) - rank], *_lengths(inputs, rank)])]
+
+
+@op("x? lengths[r] -> ?", types="T:differentiable int32 -> T", shape=_lengthened)
+def fitted(x, lengths):
     """x cut, or continued with zeros, to `lengths` along its last axes."""
-    return _fitted(x, lengths)
-
-
-def _lengthened(shape, lengths):
-    _transformed("fft", shape, len(_counts("fft", lengths)))
-    return shape if shape.sizes is None else Shape([*shape.sizes[:len(shape.sizes) - len(lengths)], *lengths])
+    return _fitted(x, _counts(lengths, len(lengths)))
 
 
 @fitted.gradient
 def _(node, dy):
-    return ops.refitted(dy, ops.shape_vector(node.inputs[0]), len(node.attrs["lengths"]))
+    x, lengths = node.inputs
+    rank = lengths.shape[0].value
+    return ops.fitted(dy, ops.shape(x)[ops.rank(x) - ops.size(lengths):] if rank is None else _last(x, rank)), None
 
 
-@composed
-def refitted(x, shape, rank):
-    """x cut, or continued with zeros, to the last `rank` lengths of `shape`, whose other axes it has."""
-    known = constant_value(convert(shape))
-    if known is None:
-        raise errors.ShapeError("fft: its gradient needs the lengths of the transformed axes but they are unknown; use "
-                                "set_shape")
-    return ops.fitted(x, lengths=tuple(int(n) for n in known[-rank:]))
+def _whole(inputs, attrs):
+    [shape], lengths = _kept(inputs, attrs), _lengths(inputs, attrs["rank"])
+    return [shape if shape.sizes is None else Shape([*shape.sizes[:-len(lengths)], *lengths])]
 
 
-@op("x? -> ?", types="T:differentiable ->", dtypes=_real, analytic=False,
-    shape=lambda inputs, attrs: [_lengthened(_kept(inputs, attrs)[0], attrs["lengths"])])
-def inverse_real_fourier(x, *, rank, lengths):
+@op("x? lengths[r] -> ?", types="T:differentiable int32 ->", dtypes=_real, analytic=False, shape=_whole)
+def inverse_real_fourier(x, lengths, *, rank):
     """The real numbers of `lengths` along the last `rank` axes whose half transform is x."""
+    lengths = _counts(lengths, rank)
     if not x.size or 0 in lengths:
         return np.zeros((*x.shape[:x.ndim - rank], *lengths), x.real.dtype)
-    half = (*lengths[:-1], lengths[-1] // 2 + 1)
+    half = (*lengths[:-1], _halved(lengths[-1]))
     found = np.fft.irfftn(_fitted(x, half), lengths, _axes(rank))
     return found.astype(x.real.dtype, copy=False)
 
@@ -275,15 +293,14 @@ def inverse_real_fourier(x, *, rank, lengths):
 @inverse_real_fourier.gradient
 def _(node, dy):
     """The half transform, twice where a number stands for its conjugate too, over the number of elements."""
-    lengths, rank = node.attrs["lengths"], node.attrs["rank"]
-    width = lengths[-1] // 2 + 1
-    twice = np.full(width, 2.0)
-    twice[0] = 1.0
-    if lengths[-1] % 2 == 0:
-        twice[-1] = 1.0
-    dx = ops.real_fourier(dy, rank=rank, lengths=tuple(lengths))
-    dx = ops.multiply(dx, ops.cast(convert(twice / max(np.prod(lengths), 1)), dx.dtype))
-    return ops.refitted(dx, ops.shape_vector(node.inputs[0]), rank)
+    (x, lengths), rank = node.inputs, node.attrs["rank"]
+    dx = ops.real_fourier(dy, lengths, rank=rank)
+    last, place = lengths[-1], ops.range(ops.shape(dx)[-1])
+    once = ops.logical_or(ops.equal(place, 0), ops.equal(place * 2, last))
+    share = ops.where(once, ops.ones_like(place), ops.ones_like(place) * 2)
+    elements = ops.cast(ops.maximum(ops.reduce_prod(lengths), 1), "float64")
+    dx = ops.multiply(dx, ops.cast(ops.divide(ops.cast(share, "float64"), elements), dx.dtype))
+    return ops.fitted(dx, _last(x, rank)), None
 
 
 @op("x? -> ?", types="T:float -> T", shape=lambda inputs, attrs: _kept(inputs, {"rank": 1}))
@@ -341,17 +358,13 @@ def _real_transform(rank, inverse):
     def transform(input_tensor, fft_length=None, name=None):
         x = convert(input_tensor)
         if fft_length is None:
-            lengths = x.shape.as_list()[-rank:]
-            if inverse and lengths[-1] is not None:
-                lengths[-1] = max((lengths[-1] - 1) * 2, 0)
-        else:
-            known = constant_value(convert(fft_length))
-            lengths = [None] if known is None else np.reshape(known, -1).tolist()
-        if None in lengths:
-            raise errors.ShapeError(f"{transform.__name__}: the lengths of the last {rank} axes of {x.shape} are unknown; pass "
-                                    "fft_length, or set_shape")
+            fft_length = _last(x, rank)
+            if inverse:
+                fft_length = ops.concat([fft_length[:-1], ops.maximum((fft_length[-1:] - 1) * 2, 0)], 0)
+        lengths = convert(fft_length)
+        lengths = ops.cast(lengths if lengths.shape.rank == 1 else ops.reshape(lengths, [-1]), "int32")
         function = ops.inverse_real_fourier if inverse else ops.real_fourier
-        return function(x, rank=rank, lengths=tuple(np.array(lengths).tolist()), name=name)
+        return function(x, lengths, rank=rank, name=name)
     transform.__name__ = f"{'i' * inverse}rfft{'' if rank == 1 else f'{rank}d'}"
     transform.__doc__ = f"Fourier's transform{' back' * inverse} of real numbers over the last {rank} axes: half of it."
     return composed(transform)

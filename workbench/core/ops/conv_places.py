@@ -112,73 +112,34 @@ class FractionalPool(NamedTuple):
     col_pooling_sequence: Tensor
 
 
-def _borders(size, count, pseudo, draw):
-    """[count + 1] borders from 0 to `size`: steps of two lengths in random order, or evenly from a random start."""
-    if pseudo:
-        ratio, step = size / count, size // count
-        most = min((step + 2) / ratio - 1, (size + 1 - step) / ratio - (count - 1))
-        inner = ops.ceil((draw.uniform() * most + np.arange(1.0, count)) * ratio) - 1.0
-        return ops.concat([np.zeros(1, np.int64), ops.cast(inner, "int64"), np.full(1, size, np.int64)], 0)
-    steps = np.full(count, size // count, np.int64)
-    steps[:size % count] += 1
-    return ops.concat([np.zeros(1, np.int64), ops.cumsum(draw.shuffle(steps))], 0)
-
-
-class _Anew:
-    """Draws of each step."""
-
-    def __init__(self, seed):
-        self.seed = seed
-
-    def uniform(self):
-        return ops.random_uniform([], dtype="float64", seed=self.seed)
-
-    def shuffle(self, values):
-        return ops.random_shuffle(convert(values), seed=self.seed)
-
-
-class _Once:
-    """Draws of the graph: the same in each step."""
-
-    def __init__(self, seed):
-        self.generator = np.random.default_rng(seed)
-
-    def uniform(self):
-        return convert(self.generator.random(), "float64")
-
-    def shuffle(self, values):
-        return convert(self.generator.permutation(values))
-
-
 def _windows(x, borders, axis, most, overlapping, size):
     """x with `most` elements behind each border along `axis` in an axis behind it, and which of them belong there."""
-    count = borders.shape.sizes[0] - 1
-    first = ops.expand_dims(ops.getitem(borders, slice(0, count)), 1)
-    last = ops.expand_dims(ops.getitem(borders, slice(1, count + 1)), 1) + (1 if overlapping else 0)
-    places = first + np.arange(most)
-    found = ops.gather(x, ops.minimum(places, size - 1), axis)
-    return found, ops.logical_and(places < last, places < size)
+    first = ops.expand_dims(borders[:-1], 1)
+    last = ops.expand_dims(borders[1:], 1) + (1 if overlapping else 0)
+    places = first + ops.cast(ops.range(most), "int64")
+    found = ops.gather(x, ops.minimum(places, ops.cast(size, "int64") - 1), axis)
+    return found, ops.logical_and(places < last, places < ops.cast(size, "int64"))
 
 
 def _fractional(where, value, ratio, pseudo_random, overlapping, deterministic, seed, seed2):
     """(windows [n, rows, height, columns, width, c], which elements belong to them, the borders)."""
-    x = convert(value)
+    x = ops.of_rank(value, 4)
     if len(ratio) != 4 or ratio[0] != 1 or ratio[3] != 1 or min(ratio) < 1:
         raise errors.InvalidArgumentError(f"{where}: pooling_ratio is {list(ratio)}; give [1.0, rows, columns, 1.0], from 1")
-    if x.shape.rank != 4 or None in x.shape.as_list()[1:3]:
-        raise errors.ShapeError(f"{where}: value has shape {x.shape}; its height and width must be known: set_shape it")
-    chosen = None if not (seed or seed2) else (seed * 1_000_003 + seed2) % 2**31
-    draw = _Once(chosen) if deterministic else _Anew(chosen)
-    borders, masks = [], []
-    for axis, share in ((1, ratio[1]), (3, ratio[2])):
-        size = int(x.shape.as_list()[axis] or 0)
-        count = max(int(size / share), 1)
-        borders.append(_borders(size, count, pseudo_random, draw))
-        borders[-1].set_shape([count + 1])
-        x, mask = _windows(x, borders[-1], axis, size // count + 1 + bool(overlapping), overlapping, size)
+    chosen = seed * 1_000_003 + seed2 if seed or seed2 else None
+    if chosen is None and deterministic:
+        chosen = int(np.random.default_rng().integers(2**31))
+    borders, masks, sizes = [], [], ops.shape_vector(x)
+    for axis, share in ((1, ratio[1]), (2, ratio[2])):
+        size = sizes[axis] if x.shape.as_list()[axis] is None else convert(x.shape.as_list()[axis], "int32")
+        seeds = ops.random_seeds(None if chosen is None else chosen + axis)
+        borders.append(ops.fractional_borders(size, float(share), pseudo_random, deterministic, *seeds))
+    for axis, edges in zip((1, 3), borders):
+        size = ops.cast(edges[-1], "int32")
+        most = size // (ops.size(edges) - 1) + (2 if overlapping else 1)
+        x, mask = _windows(x, edges, axis, most, overlapping, size)
         masks.append(mask)
-    inside = ops.logical_and(ops.reshape(masks[0], [1, *masks[0].shape.sizes, 1, 1, 1]),
-                             ops.reshape(masks[1], [1, 1, 1, *masks[1].shape.sizes, 1]))
+    inside = ops.logical_and(ops.expand_dims(masks[0], (0, 3, 4, 5)), ops.expand_dims(masks[1], (0, 1, 2, 5)))
     return x, inside, borders
 
 
@@ -192,10 +153,10 @@ def fractional_max_pool(value, pooling_ratio, pseudo_random=False, overlapping=F
     """
     x, inside, borders = _fractional("fractional_max_pool", value, pooling_ratio, pseudo_random, overlapping, deterministic,
                                      seed, seed2)
-    n, p, h, q, w, c = x.shape.sizes
     low = ops.zeros_like(x) + convert(_lowest(x.dtype.numpy), x.dtype)
     apart = ops.transpose(ops.select(inside, x, low), [0, 1, 3, 2, 4, 5])
-    flat = ops.reshape(apart, [-1 if n is None else n, p, q, h * w, c])
+    sizes = ops.shape_vector(apart)
+    flat = ops.reshape(apart, ops.concat([sizes[:3], [-1], sizes[5:]], 0))
     return FractionalPool(ops.identity(_first_largest(flat, 3), name=name), *borders)
 
 

@@ -13,11 +13,12 @@ from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, place
 
 
-@op("values? value_range[2] -> ?", name="histogram_fixed_width_bins", types="T:real T -> @dtype", differentiable=False,
-    shape=lambda inputs, attrs: [inputs[0].shape])
-def histogram_fixed_width_bins_(values, value_range, *, nbins, dtype="int32"):
+@op("values? value_range[2] nbins[] -> ?", name="histogram_fixed_width_bins", types="T:real T int32 -> @dtype",
+    differentiable=False, shape=lambda inputs, attrs: [inputs[0].shape])
+def histogram_fixed_width_bins_(values, value_range, nbins, *, dtype="int32"):
     """Which of `nbins` bins of one width each value lies in; the outer bins take what lies beyond the range."""
     low, high = (float(v) for v in value_range)
+    _counted(nbins)
     if not low < high:
         raise errors.InvalidArgumentError(f"histogram_fixed_width: value_range is [{low}, {high}]; the first must be less")
     place = np.floor((values.astype(np.float64) - low) / (high - low) * nbins)
@@ -27,11 +28,16 @@ def histogram_fixed_width_bins_(values, value_range, *, nbins, dtype="int32"):
 @front("histogram_fixed_width_bins")
 def _(bins, values, value_range, nbins=100, dtype="int32", name=None):
     """Which of `nbins` bins of one width over `value_range` each value lies in, in the shape of `values`."""
-    x = convert(values)
-    known = constant_value(convert(nbins, "int32"))
-    if known is None or known <= 0:
-        raise errors.InvalidArgumentError(f"histogram_fixed_width: nbins is {nbins!r}; use a number above 0 that is known now")
-    return bins(x, ops.cast(value_range, x.dtype), nbins=int(known), dtype=as_dtype(dtype), name=name)
+    x, number = convert(values), ops.cast(nbins, "int32") if hasattr(nbins, "op") else convert(nbins, "int32")
+    known = constant_value(number)
+    if known is not None:
+        _counted(known)
+    return bins(x, ops.cast(value_range, x.dtype), number, dtype=as_dtype(dtype), name=name)
+
+
+def _counted(nbins):
+    if nbins <= 0:
+        raise errors.InvalidArgumentError(f"histogram_fixed_width: nbins is {nbins}; use a number above 0")
 
 
 @composed

@@ -1,4 +1,4 @@
-"""Tensors made by rule: filled, counted, repeated, padded, reversed, banded."""
+"""Tensors made by rule: filled, counted, repeated, padded, reversed."""
 from __future__ import annotations
 
 from typing import Any
@@ -143,17 +143,22 @@ def _(counted, start, limit=None, delta=1, dtype=None, name=None):
                    name=name)
 
 
-@op("start[] stop[] -> ?", types="T:float -> T", shape=lambda inputs, attrs: [Shape(lengths("linspace", attrs["num"]))])
-def linspace(start, stop, *, num):
+def _spaced(inputs, attrs):
+    known = constant_value(inputs[2])
+    return [Shape([None] if known is None else lengths("linspace", known))]
+
+
+@op("start[] stop[] num[] -> ?", types="T:float T int -> T", shape=_spaced)
+def linspace(start, stop, num):
     """`num` evenly spaced values from start to stop, both included."""
-    return np.linspace(start, stop, num).astype(start.dtype)
+    return np.linspace(start, stop, lengths("linspace", num)[0]).astype(start.dtype)
 
 
 @linspace.gradient
 def _(node, dy):
-    along = ops.cast(ops.linspace(ops.constant(0.0), 1.0, node.attrs["num"]), dy.dtype)
+    along = ops.cast(ops.linspace(ops.constant(0.0), 1.0, node.inputs[2]), dy.dtype)
     up = ops.reduce_sum(ops.multiply(dy, along))
-    return ops.subtract(ops.reduce_sum(dy), up), up
+    return ops.subtract(ops.reduce_sum(dy), up), up, None
 
 
 @composed
@@ -303,7 +308,7 @@ def reverse(x, *, axis):
 
 @reverse.at_run_time("axis")
 def _(x, axis, name):
-    return ops.along(lambda block: ops.reverse(block, 1))(x, axis, name)
+    return ops.reverse_along(convert(x), ops.cast(convert(axis), "int32"), name=name)
 
 
 @reverse.gradient
@@ -385,16 +390,3 @@ def diag_part(x):
 @diag_part.gradient
 def _(node, dy):
     return ops.diag(dy)
-
-
-@op("x[...,m,n] -> [...,m,n]", types="T:number -> T")
-def matrix_band_part(x, *, num_lower, num_upper):
-    """x with zeros outside the band of `num_lower` diagonals below and `num_upper` above (negative = all)."""
-    rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
-    inside = ((num_lower < 0) | (rows - columns <= num_lower)) & ((num_upper < 0) | (columns - rows <= num_upper))
-    return np.where(inside, x, x.dtype.type(0))
-
-
-@matrix_band_part.gradient
-def _(node, dy):
-    return ops.matrix_band_part(dy, node.attrs["num_lower"], node.attrs["num_upper"])

@@ -90,3 +90,15 @@ def in_top_k(predictions, targets, *, k):
     inside = (targets >= 0) & (targets < predictions.shape[1])
     own = predictions[np.arange(len(targets)), np.where(inside, targets, 0)]
     return ((predictions > own[:, None]).sum(1) < k) & inside & np.isfinite(predictions).all(1)
+
+
+@in_top_k.at_run_time("k")
+def _(predictions, targets, k, name):
+    """By comparisons: the target's own prediction is the only one that its row of truth values keeps."""
+    x, targets = convert(predictions), convert(targets)
+    classes = ops.shape(x)[1]
+    own = ops.one_hot(targets, classes, True, False, dtype="bool")
+    chosen = ops.reduce_sum(ops.where(own, x, ops.zeros_like(x)), 1, True)
+    above = ops.reduce_sum(ops.cast(ops.greater(x, chosen), "int32"), 1)
+    usable = ops.logical_and(ops.reduce_any(own, 1), ops.reduce_all(ops.is_finite(x), 1))
+    return ops.logical_and(ops.less(above, ops.cast(k, "int32")), usable, name=name)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import convert, front, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, as_shape
 
@@ -252,3 +252,31 @@ def meshgrid(*args, indexing="xy", name=None):
     return [ops.broadcast_to(ops.reshape(x, [-1 if i == at else 1 for i in order]), dims,
                              name=None if name is None else f"{name}_{at}")
             for at, x in enumerate(vectors)]
+
+
+@op("x[...,m,n] num_lower[] num_upper[] -> [...,m,n]", types="T:number int64 int64 -> T")
+def matrix_band_part(x, num_lower, num_upper):
+    """x with zeros outside the band of `num_lower` diagonals below and `num_upper` above (negative = all).
+
+    InvalidArgumentError for more diagonals than the matrices have rows or columns.
+    """
+    for name, number, what, size in (("num_lower", num_lower, "rows", x.shape[-2]),
+                                     ("num_upper", num_upper, "columns", x.shape[-1])):
+        if number > size:
+            raise errors.InvalidArgumentError(f"matrix_band_part: {name} is {number} but x has shape {list(x.shape)}; {name} "
+                                              f"must be negative or less or equal to number of {what} ({size}) got: {number}")
+    rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
+    inside = ((num_lower < 0) | (rows - columns <= num_lower)) & ((num_upper < 0) | (columns - rows <= num_upper))
+    return np.where(inside, x, x.dtype.type(0))
+
+
+@matrix_band_part.gradient
+def _(node, dy):
+    return ops.matrix_band_part(dy, *node.inputs[1:]), None, None
+
+
+@front("matrix_band_part")
+def _(matrix_band_part, x, num_lower, num_upper, name=None):
+    """x with zeros outside the band of `num_lower` diagonals below and `num_upper` above (negative = all), integers."""
+    lower, upper = (ops.cast(v, "int64") if hasattr(v, "op") else v for v in (num_lower, num_upper))
+    return matrix_band_part(x, lower, upper, name=name)

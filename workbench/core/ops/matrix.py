@@ -152,7 +152,8 @@ def tensordot(a, b, axes, name=None):
     The result has the other axes of a, then those of b. Raises ShapeError where dimensions differ.
     """
     a, b = convert(a), convert(b)
-    if None in (a.shape.rank, b.shape.rank):
+    late = hasattr(axes, "op") or (not isinstance(axes, int) and any(hasattr(v, "op") for v in axes))
+    if late or None in (a.shape.rank, b.shape.rank):
         return _tensordot_late(a, b, axes, name)
     over_a, over_b = _contracted(axes, a.shape.rank, b.shape.rank)
     free_a = [i for i in range(a.shape.rank) if i not in over_a]
@@ -164,13 +165,13 @@ def tensordot(a, b, axes, name=None):
 
 
 def _tensordot_late(a, b, axes, name):
-    """tensordot where the step alone knows how many axes there are."""
+    """tensordot where the step alone knows which axes are meant, or how many there are."""
     rank_a, rank_b = ops.rank(a), ops.rank(b)
     if isinstance(axes, int):
         over_a, over_b = ops.range(rank_a - axes, rank_a), ops.range(axes)
     else:
-        over_a = ops.floormod(convert(np.atleast_1d(axes[0]), "int32"), rank_a)
-        over_b = ops.floormod(convert(np.atleast_1d(axes[1]), "int32"), rank_b)
+        over_a, over_b = (ops.axis_at(ops.reshape(ops.cast(axes[i], "int32"), [-1]), rank)
+                          for i, rank in ((0, rank_a), (1, rank_b)))
     free_a, free_b = ops.setdiff1d(ops.range(rank_a), over_a)[0], ops.setdiff1d(ops.range(rank_b), over_b)[0]
     left, right = ops.transpose(a, ops.concat([free_a, over_a], 0)), ops.transpose(b, ops.concat([over_b, free_b], 0))
     rows, columns = ops.gather(ops.shape(a), free_a), ops.gather(ops.shape(b), free_b)

@@ -58,10 +58,26 @@ def _(node, dy):
     return ops.multiply(dy, ops.add(ops.minimum(y, 0), 1))
 
 
-@composed
-def relu6(x, name=None):
-    """min(max(x, 0), 6); its gradient at 6 is 0."""
-    return ops.minimum(6, ops.relu(x), name=name)
+@op(UNARY, types="T:real -> T", elementwise="minimum(maximum(x, 0), 6)")
+def relu6(x):
+    """min(max(x, 0), 6); its gradient at 0 and at 6 is 0."""
+    return np.minimum(np.maximum(x, 0), x.dtype.type(6))
+
+
+@relu6.gradient
+def _(node, dy):
+    return ops.relu6_grad(dy, node.outputs[0])
+
+
+@op("dy[...] y[...] -> [...]", types="T:real -> T", elementwise="(dy if y < 6 else 0) if y > 0 else 0")
+def relu6_grad(dy, y):
+    """dy where y = relu6(x) lies between 0 and 6, else 0."""
+    return np.where((y > 0) & (y < 6), dy, dy.dtype.type(0))
+
+
+@relu6_grad.gradient
+def _(node, ddx):
+    return ops.relu6_grad(ddx, node.inputs[1]), FLAT
 
 
 @composed

@@ -4,7 +4,8 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import constant_shape, convert, front, ops
+from workbench.core.graph.arrays import lengths
+from workbench.core.graph.build import constant_shape, constant_value, convert, front, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.opdef import composed, op
@@ -150,9 +151,14 @@ def _(truncated_normal, shape, mean=0.0, stddev=1.0, dtype="float32", seed=None,
                    lambda u, mean, stddev: ops.add(ops.multiply(u, stddev), mean), dtype, seed, name)
 
 
-@op("logits[n,c] -> ?", name="multinomial", types="T:float -> int64", **DRAWN,
-    differentiable=False, shape=lambda inputs, attrs: [Shape([inputs[0].shape[0], attrs["num_samples"]])])
-def multinomial_(context, logits, *, num_samples, seed=0, seed2=0):
+def _sampled_rows(inputs, attrs):
+    known = constant_value(inputs[1])
+    return [Shape([inputs[0].shape[0], *([None] if known is None else lengths("multinomial", known))])]
+
+
+@op("logits[n,c] num_samples[] -> ?", name="multinomial", types="T:float int -> int64", **DRAWN, differentiable=False,
+    shape=_sampled_rows)
+def multinomial_(context, logits, num_samples, *, seed=0, seed2=0):
     """`num_samples` classes for each row, drawn with probability softmax(logits); one whose logit is not finite never comes.
 
     InvalidArgumentError for a row without a finite one.
@@ -165,6 +171,7 @@ def multinomial_(context, logits, *, num_samples, seed=0, seed2=0):
     if not finite.any(1).all():
         raise errors.InvalidArgumentError(f"multinomial: row {int(np.argmin(finite.any(1)))} of logits (shape "
                                           f"{list(logits.shape)}) has no finite number; look for what makes it so")
+    [num_samples] = lengths("multinomial", num_samples)
     exact = np.where(finite, logits, -np.inf).astype(np.float64)
     weights = np.exp(exact - exact.max(1, keepdims=True, initial=-np.inf))
     bounds = np.cumsum(weights, 1)
@@ -262,3 +269,26 @@ def random_crop(value, size, seed=None, name=None):
     unit = ops.random_uniform(ops.shape(size), dtype="float64", seed=seed)
     begin = ops.cast(ops.floor(ops.multiply(unit, ops.cast(room, "float64"))), "int32")
     return ops.slice(value, begin, size, name=name)
+
+
+def _steps(size, ratio, pseudo, generator):
+    """Lengths of steps from 0 to `size`: of two kinds in random order, or evenly from a random start."""
+    count = max(int(size / ratio), 1)
+    if not pseudo:
+        return generator.permutation(np.full(count, size // count) + (np.arange(count) < size % count))
+    exact, step = size / count, size // count
+    most = min((step + 2) / exact - 1, (size + 1 - step) / exact - (count - 1))
+    inner = np.ceil((generator.uniform() * most + np.arange(1.0, count)) * exact) - 1.0
+    return np.diff([0, *inner, size])
+
+
+def _bordered(inputs, attrs):
+    known = constant_value(inputs[0])
+    return [Shape([None if known is None else max(int(known / attrs["ratio"]), 1) + 1])]
+
+
+@op("size[] -> ?", name="fractional_borders", types="int32 -> int64", **DRAWN, differentiable=False, shape=_bordered)
+def fractional_borders_(context, size, *, ratio, pseudo=False, fixed=False, seed=0, seed2=0):
+    """Borders from 0 to `size`, size / ratio steps apart, drawn by chance in each step, or when `fixed` the same in all."""
+    generator = stream(seed, seed2) if fixed else _generator(context, seed, seed2)
+    return np.concatenate([[0], np.cumsum(_steps(int(size), ratio, pseudo, generator))]).astype(np.int64)

@@ -33,6 +33,11 @@ def softmax(x, *, axis=-1):
     return out
 
 
+@softmax.at_run_time("axis")
+def _(x, axis, name):
+    return ops.along(lambda block: ops.softmax(block, 1))(x, axis, name)
+
+
 @softmax.gradient
 def _(node, dy):
     y, axis = node.outputs[0], node.attrs["axis"]
@@ -53,6 +58,11 @@ def log_softmax(x, *, axis=-1):
     out = np.empty_like(x, order="C")
     _log_softmax_into(x, out, axis=axis)
     return out
+
+
+@log_softmax.at_run_time("axis")
+def _(x, axis, name):
+    return ops.along(lambda block: ops.log_softmax(block, 1))(x, axis, name)
 
 
 @log_softmax.gradient

@@ -16,7 +16,11 @@ __all__: list[str] = []
 
 INT32 = as_dtype("int32")
 
-rows("axis_at FloorMod axis rank | T:axis\nidentity Identity x | T:x", read=False)      # `state` imports Identity
+rows("""
+    axis_at FloorMod axis rank | T:axis
+    identity Identity x | T:x
+    reverse_along ReverseV2 x axis | T:x Tidx:axis
+""", read=False)      # `state` imports Identity
 rows("""
     bitcast Bitcast input | T:input type=dtype
     stop_gradient StopGradient x | T:x
@@ -38,8 +42,8 @@ rows("""
     range Range start limit delta | Tidx:start
     diag Diag x | T:x
     diag_part DiagPart x | T:x
-    matrix_band_part MatrixBandPart x num_lower!int64 num_upper!int64 | T:x Tindex:num_lower
-    linspace LinSpace start stop num! | T:start Tidx:num
+    matrix_band_part MatrixBandPart x num_lower num_upper | T:x Tindex:num_lower
+    linspace LinSpace start stop num | T:start Tidx:num
     reverse ReverseV2 x axis! | T:x Tidx:axis
     reverse_sequence ReverseSequence x seq_lengths | T:x Tlen:seq_lengths seq_dim=seq_axis batch_dim=batch_axis
     dynamic_partition DynamicPartition data partitions | T:data num_partitions=num_partitions

@@ -33,13 +33,6 @@ def _(node: Node) -> Any:
     return starts
 
 
-@imports("Relu6Grad")
-def _(node: Node) -> Any:
-    dy, features = node.inputs
-    inside = ops.logical_and(ops.greater(features, 0), ops.less(features, 6))
-    return ops.select(inside, dy, ops.zeros_like(dy), name=node.exact)
-
-
 @imports("LeakyReluGrad")
 def _(node: Node) -> Any:
     dy, features = node.inputs

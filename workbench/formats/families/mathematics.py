@@ -121,20 +121,16 @@ def _(node: Node) -> Any:
 @exports("real_fourier", "inverse_real_fourier")
 def _(writer: Any, op: Operation) -> None:
     theirs = f"{'' if op.kind == 'real_fourier' else 'I'}RFFT{_SIZES[op.attrs['rank']]}"
-    lengths = writer.constant(op, "fft_length", np.asarray(op.attrs["lengths"], np.int32))
     real, pair = (op.inputs[0], op.outputs[0]) if op.kind == "real_fourier" else (op.outputs[0], op.inputs[0])
     wide = real.dtype.name == "float64"      # which older versions, without these attributes, do not take
-    writer.node(op, theirs, [writer.ref(op.inputs[0]), lengths], {
+    writer.node(op, theirs, [writer.ref(t) for t in op.inputs], {
         "Treal": attr("type", real.dtype), "Tcomplex": attr("type", pair.dtype)} if wide else {})
 
 
 @imports(*(f"{way}RFFT{size}" for way in ("", "I") for size in _SIZES.values()))
 def _(node: Node) -> Any:
-    known = constant_value(node.inputs[1])
-    if known is None:
-        raise errors.UnimplementedError(f"{node.where}: fft_length is known only at run time; give a constant")
     ours = "inverse_real_fourier" if node.proto.op.startswith("I") else "real_fourier"
-    return raw(ours)(node.inputs[0], rank=_rank(node), lengths=tuple(int(n) for n in known), name=node.exact)
+    return raw(ours)(*node.inputs, rank=_rank(node), name=node.exact)
 
 
 def _rank(node: Node) -> int:

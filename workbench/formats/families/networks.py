@@ -17,6 +17,8 @@ __all__: list[str] = []
 rows("""
     relu Relu x | T:x
     relu_grad ReluGrad dy y | T:y
+    relu6 Relu6 x | T:x
+    relu6_grad Relu6Grad dy y | T:y
     elu Elu x | T:x
     selu Selu x | T:x
     softplus Softplus x | T:x
@@ -54,11 +56,6 @@ def _(writer: Any, op: Operation) -> None:
 def _(node: Node) -> Any:
     function = ops.softmax if node.proto.op == "Softmax" else ops.log_softmax
     return function(node.inputs[0], axis=-1, name=node.exact)
-
-
-@imports("Relu6")
-def _(node: Node) -> Any:
-    return ops.relu6(node.inputs[0], name=node.exact)
 
 
 @imports("LeakyRelu")

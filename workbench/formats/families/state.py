@@ -231,15 +231,14 @@ def _(node: Node) -> Any:
 
 @exports("multinomial")
 def _(writer: Any, op: Operation) -> None:
-    count = writer.constant(op, "num_samples", as_dtype("int32").numpy.type(op.attrs["num_samples"]))
     seeds = written_seeds(op)
-    writer.node(op, "Multinomial", [writer.ref(op.inputs[0]), count], {
+    writer.node(op, "Multinomial", [writer.ref(t) for t in op.inputs], {
         "T": attr("type", op.inputs[0].dtype), "output_dtype": attr("type", as_dtype("int64")), **seeds})
 
 
 @imports("Multinomial")
 def _(node: Node) -> Any:
-    return raw("multinomial")(node.inputs[0], num_samples=node.inputs[1], **read_seeds(node), name=node.exact)
+    return raw("multinomial")(*node.inputs, **read_seeds(node), name=node.exact)
 
 
 # queues

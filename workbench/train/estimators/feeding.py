@@ -23,7 +23,7 @@ class FeedingQueueRunner(QueueRunner):
             raise errors.InvalidArgumentError(f"FeedingQueueRunner: there are {len(enqueue_ops)} enqueue operations and "
                                               f"{len(feed_fns)} feed functions; give one for each")
         super().__init__(queue, enqueue_ops, close_op, cancel_op, queue_closed_exception_types or (
-            errors.OutOfRangeError, errors.CancelledError))
+            errors.OutOfRangeError,))
         self._functions = {id(op): function for op, function in zip(self.enqueue_ops, feed_fns)}
 
     def _feeds(self, _enqueue_op: Any) -> Any:

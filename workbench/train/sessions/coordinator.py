@@ -125,8 +125,7 @@ class QueueRunner:
 
     def __init__(self, queue: Any, enqueue_ops: Sequence[Any], close_op: Operation | None = None,
                  cancel_op: Operation | None = None,
-                 queue_closed_exception_types: Sequence[type[BaseException]] = (
-                     errors.OutOfRangeError, errors.CancelledError)) -> None:
+                 queue_closed_exception_types: Sequence[type[BaseException]] = (errors.OutOfRangeError,)) -> None:
         if not enqueue_ops:
             raise errors.InvalidArgumentError("QueueRunner: there are 0 enqueue operations; pass at least one")
         self.queue, self.enqueue_ops = queue, list(enqueue_ops)
@@ -181,7 +180,8 @@ class QueueRunner:
             stopped = True
         except Exception as error:
             stopped = isinstance(error, errors.StoppedError)
-            if stopped or not isinstance(error, self._closed_types):      # else the input ended, or somebody closed the queue
+            over = isinstance(error, errors.CancelledError) and (coord is None or coord.should_stop())
+            if stopped or not (over or isinstance(error, self._closed_types)):      # else the input ended, or all is over
                 self._failed(error, coord)
         finally:
             self._ended(sess, stopped)

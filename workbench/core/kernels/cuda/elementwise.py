@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Sequence[str]] = {
 EXPRESSIONS: dict[str, Sequence[str]] = {
     **dict.fromkeys(("rsqrt", "reciprocal", "erf", "tanh_grad", "sigmoid", "sigmoid_grad", "softplus", "softsign", "elu",
                      "selu", "sigmoid_xent", "sign", "pow"), FLOATS),
-    **dict.fromkeys(("squared_difference", "relu", "relu_grad"), REALS), "select": ALL}
+    **dict.fromkeys(("squared_difference", "relu", "relu_grad", "relu6", "relu6_grad"), REALS), "select": ALL}
 """Operations whose stated expression is compiled, and for which dtypes."""
 
 STATED = {"erfc": ("erfc(x)", FLOATS)}
