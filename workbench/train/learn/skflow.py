@@ -20,7 +20,7 @@ from workbench.train.optimize import optimize_loss
 from workbench.train.optimizers.schedules import get_or_create_global_step
 
 __all__ = ["TensorFlowDNNClassifier", "TensorFlowDNNRegressor", "TensorFlowEstimator", "TensorFlowLinearClassifier",
-           "TensorFlowLinearRegressor", "categorical_variable", "conv2d", "dnn", "rnn_decoder", "rnn_seq2seq", "seq2seq_inputs",
+           "TensorFlowLinearRegressor", "conv2d", "dnn", "rnn_decoder", "rnn_seq2seq", "seq2seq_inputs",
            "sequence_classifier", "split_squeeze"]
 
 _USED = "skflow_model_is_used"
@@ -152,12 +152,6 @@ def conv2d(tensor_in: Any, n_filters: int, filter_shape: Sequence[int], strides:
         if batch_norm:
             found = layers.batch_normalization(found, training=not get_default_graph().get_collection(_USED))
         return found if activation is None else activation(found)
-
-
-def categorical_variable(tensor_in: Any, n_classes: int, embedding_size: int, name: str) -> Tensor:
-    """A row of a variable [n_classes, embedding_size] for each class number."""
-    with variable_scope(name):
-        return ops.gather(get_variable(f"{name}_embeddings", [n_classes, embedding_size]).value(), convert(tensor_in))
 
 
 def split_squeeze(dim: int, num_split: int, tensor_in: Any) -> list[Tensor]:
