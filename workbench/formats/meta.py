@@ -15,6 +15,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.formats.assets import ASSETS_KEY
+from workbench.formats.contexts import CONTEXTS, add_contexts
 from workbench.formats.messages import message, parse_text, text_of
 from workbench.formats.reader import as_message, import_graph_def, saver_nodes
 from workbench.formats.registered import Form, forms
@@ -24,6 +25,7 @@ from workbench.formats.writer import Writer, graph_def
 from workbench.nn.blocks import SaveSliceInfo
 from workbench.nn.contrib.framework import strip_name_scope
 from workbench.nn.variables import GraphKeys, Variable
+from workbench.train.saving import saver as native
 from workbench.train.saving.pieces import Piece
 from workbench.train.sessions.coordinator import QueueRunner
 
@@ -48,12 +50,17 @@ def meta_graph(graph: Graph, pieces: Sequence[Piece] = (), collections: Iterable
     found.meta_info_def.tensorflow_version = "1.15.0"
     found.graph_def.CopyFrom(graph_def(graph) if nodes is None else as_message("GraphDef", nodes, "export_meta_graph"))
     known = [key for key in graph.collections if not key.startswith("__")]      # others are what this process keeps there
-    for key in known if collections is None else collections:
-        _add_collection(found, key, graph.get_collection(key), scope)
+    wanted = list(known if collections is None else collections)
+    for key in wanted:
+        if key not in CONTEXTS and key != GraphKeys.SAVERS:
+            _add_collection(found, key, graph.get_collection(key), scope)
     if scope:
         cut(found, scope, unbound)
+    add_contexts(found, CONTEXTS if collections is None else CONTEXTS & {*wanted})
     if pieces:
         found.saver_def.CopyFrom(add_saver(found.graph_def, pieces, saver))
+    if GraphKeys.SAVERS in wanted and not scope:      # outside of which the nodes of savers stand
+        _add_savers(found, graph.get_collection(GraphKeys.SAVERS), saver)
     if clear_devices:
         for node in found.graph_def.node:
             node.device = ""
@@ -94,6 +101,18 @@ def _add_collection(proto: Any, key: str, items: Sequence[Any], scope: str | Non
         proto.collection_def[key].CopyFrom(kept)
 
 
+def _add_savers(proto: Any, items: Sequence[Any], main: Any) -> None:
+    """The SaverDefs of the savers in the collection, with the nodes that they name."""
+    kept = proto.collection_def[GraphKeys.SAVERS].bytes_list
+    for item in items:
+        if item is main and proto.HasField("saver_def"):
+            kept.value.append(proto.saver_def.SerializeToString())
+        elif isinstance(item, native.Saver):
+            kept.value.append(add_saver(proto.graph_def, item._pieces, item).SerializeToString())
+        else:
+            kept.value.append(as_message("SaverDef", item, "export_meta_graph: the collection 'savers'").SerializeToString())
+
+
 def _op(item: Any) -> Operation:
     return item.op if isinstance(item, Tensor) else item
 
@@ -119,7 +138,7 @@ def queue_runner_def(runner: QueueRunner, export_scope: str | None = None) -> An
 
 def add_saver(proto: Any, pieces: Sequence[Piece], saver: Any = None) -> Any:
     """Add nodes that save and restore `pieces` to a GraphDef, as TensorFlow's own savers do; gives their SaverDef."""
-    writer = Writer([node.name for node in proto.node])
+    writer = Writer([part for node in proto.node for part in (node.name, node.name.partition("/")[0])])
     writer.proto = proto
     scope = writer.free("save")
     text, variables = as_dtype("string"), [piece.variable for piece in pieces]
@@ -229,7 +248,7 @@ def _collections(graph: Graph, proto: Any, scope: str, left_out: set[str]) -> di
                 graph.add_to_collection(key, _variable(graph, value, scope, variables))
             elif key == GraphKeys.QUEUE_RUNNERS:
                 graph.add_to_collection(key, _queue_runner(graph, value, scope))
-            elif not key.endswith("_context") and key not in ("savers", UNBOUND, ASSETS_KEY):
+            elif not key.endswith("_context") and key not in (GraphKeys.SAVERS, UNBOUND, ASSETS_KEY):
                 graph.add_to_collection(key, _object(key, value, scope))
     return variables
 

@@ -21,8 +21,10 @@ from workbench.formats.folders import get_checkpoint_mtimes, get_checkpoint_stat
 from workbench.formats.graph_util import write_graph
 from workbench.formats.messages import message
 from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
+from workbench.formats.reader import as_message
+from workbench.formats.savers import keys_of
 from workbench.formats.scoped import UNBOUND
-from workbench.nn.variables import Variable
+from workbench.nn.variables import GraphKeys, Variable
 from workbench.train.saving import saver as native
 
 __all__ = ["Saver", "export_meta_graph", "export_scoped_meta_graph", "import_meta_graph", "import_scoped_meta_graph"]
@@ -315,16 +317,35 @@ def _by_name(variables: Sequence[Variable], scope: str | None) -> dict[str, Vari
     return {v.name.removeprefix(prefix): v for v in variables if v.name.startswith(prefix)}
 
 
-def _named(variables: Mapping[str, Variable]) -> dict[str, Any]:
-    """Variables by their names in checkpoints, of those that they have in a graph without the scope of an import."""
+def _named(variables: Mapping[str, Variable], keys: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Variables by their names in checkpoints: by `keys`, or those that they have in a graph without the scope of an import."""
     found: dict[str, Any] = {}
     for name, variable in variables.items():
         scope, part = variable.op.name.removesuffix(name), variable._get_save_slice_info()
         if part is None:
-            found[name] = variable
+            found[(keys or {}).get(name, name)] = variable
         else:
-            found.setdefault(part.full_name.removeprefix(scope), []).append(variable)
+            found.setdefault((keys or {}).get(name, part.full_name.removeprefix(scope)), []).append(variable)
     return found
+
+
+def _saver_of(proto: Any, saver_def: Any, variables: Mapping[str, Variable]) -> Saver | None:
+    """A Saver of the variables that the nodes of a SaverDef restore, of global ones where they do not say; None of none."""
+    keys, known = keys_of(proto.graph_def, saver_def), root_graph().get_collection("variables")
+    chosen = {name: v for name, v in variables.items() if (name in keys if keys else v in known)}
+    if not chosen:
+        return None
+    options = {key: getattr(saver_def, key) for key in ("max_to_keep", "keep_checkpoint_every_n_hours")}
+    return Saver(_named(chosen, keys), **options, write_version=V2)
+
+
+def _add_savers(proto: Any, variables: Mapping[str, Variable]) -> None:
+    """The savers of the collection of a meta graph."""
+    kept = proto.collection_def[GraphKeys.SAVERS].bytes_list.value if GraphKeys.SAVERS in proto.collection_def else ()
+    for data in kept:
+        made = _saver_of(proto, as_message("SaverDef", data, "import_meta_graph: a saver"), variables)
+        if made is not None:
+            root_graph().add_to_collection(GraphKeys.SAVERS, made)
 
 
 def import_scoped_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, graph: Any = None,
@@ -333,7 +354,8 @@ def import_scoped_meta_graph(meta_graph_or_file: Any, clear_devices: bool = Fals
     """Add a meta graph to `graph` (the default graph), below `import_scope`; gives its global variables by name."""
     graph = graph or root_graph()
     with graph.as_default():
-        variables = read_meta(meta_graph_or_file, clear_devices, import_scope, input_map, unbound_inputs_col_name)[1]
+        proto, variables = read_meta(meta_graph_or_file, clear_devices, import_scope, input_map, unbound_inputs_col_name)
+        _add_savers(proto, variables)
         kept = graph.get_collection("variables")
     return _by_name([v for v in variables.values() if v in kept], import_scope)
 
@@ -346,9 +368,7 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, impo
     graph = graph or get_default_graph()
     with graph.as_default():
         proto, variables = read_meta(meta_graph_or_file, clear_devices, import_scope, input_map, unbound_inputs_col_name)
-        chosen = {name: v for name, v in variables.items() if v in graph.get_collection("variables")}
-        if not chosen:
-            return None
-        keep = proto.saver_def.max_to_keep if proto.HasField("saver_def") else 5
-        hours = proto.saver_def.keep_checkpoint_every_n_hours if proto.HasField("saver_def") else 10000.0
-        return Saver(_named(chosen), max_to_keep=keep, keep_checkpoint_every_n_hours=hours, write_version=V2)
+        _add_savers(proto, variables)
+        told = proto.saver_def if proto.HasField("saver_def") else message("SaverDef")(
+            max_to_keep=5, keep_checkpoint_every_n_hours=10000.0)
+        return _saver_of(proto, told, variables)

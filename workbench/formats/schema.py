@@ -83,6 +83,14 @@ SavedModel = saved_model_schema_version 1 int64, meta_graphs 2 MetaGraphDef*
 SaveSliceInfoDef = full_name 1 string, full_shape 2 int64*, var_offset 3 int64*, var_shape 4 int64*
 VariableDef = variable_name 1 string, initial_value_name 6 string, initializer_name 2 string, snapshot_name 3 string,
     save_slice_info_def 4 SaveSliceInfoDef, is_resource 5 bool, trainable 7 bool
+ValuesDef = values 1 string*, external_values 2 {string string}
+ControlFlowContextDef = cond_ctxt 1 CondContextDef |ctxt, while_ctxt 2 WhileContextDef |ctxt
+CondContextDef = context_name 1 string, pred_name 2 string, pivot_name 3 string, branch 4 int32, values_def 5 ValuesDef,
+    nested_contexts 6 ControlFlowContextDef*
+WhileContextDef = context_name 1 string, parallel_iterations 2 int32, back_prop 3 bool, swap_memory 4 bool,
+    pivot_name 5 string, pivot_for_pred_name 6 string, pivot_for_body_name 7 string, loop_exit_names 8 string*,
+    loop_enter_names 10 string*, values_def 9 ValuesDef, maximum_iterations_name 11 string,
+    nested_contexts 12 ControlFlowContextDef*
 QueueRunnerDef = queue_name 1 string, enqueue_op_name 2 string*, close_op_name 3 string, cancel_op_name 4 string,
     queue_closed_exception_types 5 int32*
 
