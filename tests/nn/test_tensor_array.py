@@ -109,11 +109,63 @@ def test_an_array_made_from_handle_and_flow_is_that_array():
     assert run(again.read(0)) == 4
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64", "complex64"])
+def test_gradients_written_to_one_index_add_up(dtype):
+    sums = wb.TensorArray(dtype, 3).grad("sums").write(2, 3).write(2, 4).write(2, 5)
+    found = run([sums.read(2), sums.read(0), sums.stack(), sums.size()])
+    assert [np.asarray(f).tolist() for f in found] == [12, 0, [0, 0, 12], 3]
+
+
+def test_every_way_into_an_array_of_gradients_adds():
+    sums = wb.TensorArray("float32", 3).unstack(ROWS).grad("sums")
+    assert run(sums.unstack(ROWS).unstack(ROWS).stack()).tolist() == (2 * ROWS).tolist()
+    assert run(sums.scatter([2, 2, 0], ROWS).gather([0, 2])).tolist() == [[5, 6], [4, 6]]
+    assert run(sums.split(ROWS.ravel(), [2, 2, 2]).write(0, [1.0, 1.0]).concat()).tolist() == [2, 3, 3, 4, 5, 6]
+
+
+def test_gradients_start_as_zeros_of_the_shapes_that_were_written():
+    array = wb.TensorArray("float32", 2, dynamic_size=True, infer_shape=False).write(0, [1.0, 2.0]).write(3, 1.0)
+    sums = array.grad("sums").write(3, 2.0)
+    assert [np.asarray(f).tolist() for f in run([sums.read(0), sums.read(3), sums.size()])] == [[0, 0], 2, 4]
+    with pytest.raises(errors.InvalidArgumentError, match=r"existing shape is \[2\] but the new input shape is \[\]"):
+        run(sums.write(0, 1.0).flow)
+
+
+def test_the_flow_says_which_gradients_an_array_holds():
+    array = wb.TensorArray("float32", 2, element_shape=[])
+    written = array.write(0, 1.0)
+    first = written.grad("sums").write(1, 3.0)
+    again = written.grad("sums", flow=first.flow).write(1, 4.0)
+    other = array.grad("sums", flow=written.flow)
+    assert [f.tolist() for f in run([first.stack(), again.stack(), other.stack()])] == [[0, 3], [0, 7], [0, 0]]
+
+
+def test_gradients_are_added_in_loops_and_branches_and_have_gradients():
+    x = wb.constant([1.0, 2.0, 3.0])
+    sums = wb.TensorArray("float32", 2, element_shape=[]).grad("sums")
+
+    def body(i, sums):
+        return i + 1, wb.cond(i < 2, lambda: sums.write(0, x[i] * x[i]), lambda: sums.write(1, x[i]))
+    _, sums = wb.while_loop(lambda i, _: i < 3, body, [0, sums])
+    y = sums.stack()
+    [dx] = wb.gradients(y * [1.0, 10.0], x)
+    [ddx] = wb.gradients(dx, x)
+    assert [f.tolist() for f in run([y, dx, ddx])] == [[5, 3], [2, 4, 10], [2, 2, 0]]
+
+
 @pytest.mark.parametrize(("use", "kind", "text"), [
     (lambda a: a.write(0, 1.0).write(0, 2.0).read(0), errors.InvalidArgumentError, "index 0 because it has already been"),
     (lambda a: a.write(2, 1.0).read(0), errors.InvalidArgumentError,
      "Tried to write to index 2 but array is not resizeable and size is: 2"),
     (lambda a: a.write(-1, 1.0).read(0), errors.InvalidArgumentError, "Tried to write to index -1"),
+    (lambda a: a.write(1, 1.0).unstack([1.0, 2.0]).stack(), errors.InvalidArgumentError, "index 1 because it has already been"),
+    (lambda a: a.scatter(wb.placeholder_with_default([0], [None]), [1.0, 2.0]).stack(), errors.InvalidArgumentError,
+     r"Expected len\(indices\) == values.shape\[0\]"),
+    (lambda a: a.grad("g").write(2, 1.0).stack(), errors.InvalidArgumentError, "Tried to write to index 2 but array is not"),
+    (lambda a: wb.TensorArray("float32", 1, infer_shape=False).grad("g").write(0, 1.0).write(0, [1.0]).flow,
+     errors.InvalidArgumentError, r"Could not aggregate .* existing shape is \[\] but the new input shape is \[1\]"),
+    (lambda a: wb.TensorArray("bool", 1).grad("g").write(0, True).write(0, True).flow, errors.InvalidArgumentError,
+     "Could not aggregate .* bool is no number"),
     (lambda a: a.split([1.0, 2.0, 3.0], [1, 1]).concat(), errors.InvalidArgumentError, "Expected sum of lengths to be equal"),
     (lambda a: a.read(2), errors.InvalidArgumentError, "Tried to read from index 2 but array size is: 2"),
     (lambda a: a.read(0), errors.InvalidArgumentError, "index 0. Furthermore, the element shape is not fully defined"),
@@ -131,7 +183,11 @@ def test_misuse_is_an_error_of_the_step(use, kind, text):
     (lambda: wb.TensorArray("float32", 1).unstack([1.0, 2.0]), ValueError, "write to index 1 but array is not resizeable"),
     (lambda: wb.TensorArray("float32", 2).split([1.0], [1]), ValueError, r"size of lengths \(2 vs. 1\)"),
     (lambda: wb.TensorArray("float32", handle=3, flow=None), ValueError, "flow must not be None"),
-    (lambda: wb.TensorArray("float32", 1).grad("x"), errors.UnimplementedError, "use gradients")])
+    (lambda: wb.TensorArray("float32", 2).scatter([0, 1], [1.0]), ValueError, r"values.shape\[0\], but saw: 2 vs. 1"),
+    (lambda: wb.TensorArray("float32", 1).unstack(1.0), ValueError, "Expected value to be at least a vector"),
+    (lambda: wb.TensorArray("float32", 1).split(1.0, [1]), errors.InvalidArgumentError, "Expected value to be at least a vec"),
+    (lambda: wb.TensorArray("float32", 1).grad("x").grad("y"), errors.InvalidArgumentError, "an array of gradients already"),
+    (lambda: wb.TensorArray("float32", 1).grad(3), TypeError, "Expected string for argument 'source' not 3")])
 def test_misuse_is_an_error_while_building(use, kind, text):
     if text is None:
         assert run(use().read(0)) == 1      # a Python integer is a float here

@@ -24,6 +24,12 @@ DIFFERENCES = {
     "over",
     "an element of a `TensorArray` read twice with `clear_after_read`": "is there, as arrays are values here; TensorFlow's is "
     "gone",
+    "a `TensorArray` used after its `close()`": "is there, as arrays are values here; TensorFlow raises where the close "
+    "ran first",
+    "an element of a `TensorArray` that was never written": "is zeros where its shape is known, as in this TensorFlow; 1.4 "
+    "raises",
+    "`TensorArray.grad` called twice": "gives two arrays of zeros, and what was written is in the flow, which `grad` takes; in "
+    "TensorFlow both are one array. `gradients` passes what was written there; TensorFlow refuses it",
     "gradients of `cumprod` where an element is 0": "its limits here, compared with JAX; TensorFlow divides by 0, "
     "also in graphs that we write for it",
     "`nn.ctc_loss` of repeated labels that need more steps than there are": "refused with the number of steps unless "

@@ -39,6 +39,38 @@ def test_gradients_of_loops_and_lists(name: str) -> None:
             np.testing.assert_allclose(found, value, 1e-9)
 
 
+def gradients_added(tf: Any, x: Any) -> Any:
+    sums = tf.TensorArray(tf.float32, 3, clear_after_read=False).unstack(x).grad("sums")
+    sums = sums.write(1, x[0] * x[0]).write(0, x[1]).unstack(x).scatter([2, 2], x[:2] * x[1:])
+    return sums.split(tf.reshape(x, [-1]), [2, 2, 2]).stack()
+
+
+def gradients_added_in_a_loop(tf: Any, x: Any) -> Any:
+    sums = tf.TensorArray(tf.float32, 3, element_shape=[2]).grad("sums")
+    return tf.while_loop(lambda i, _: i < 3, lambda i, sums: (i + 1, sums.write(i % 2, x[i] * x[2 - i])), [0, sums])[1].stack()
+
+
+@pytest.mark.parametrize("program", [gradients_added, gradients_added_in_a_loop])
+def test_arrays_of_gradients_add_up(program: Any) -> None:
+    """TensorFlow has no gradients of these; those of ours stand in `tests/nn/test_tensor_array.py`."""
+    with quiet():
+        tf = tensorflow()
+        found: list[Any] = []
+        theirs: list[Any] = []
+        for library, values_ in ((ours, found), (tf, theirs)):
+            with library.Graph().as_default() as graph, library.Session() as session:
+                y = library.identity(program(library, library.constant(X)), name="y")
+                values_.append(session.run(y))
+            text = graph.as_graph_def().SerializeToString()
+            other = tf if library is ours else ours
+            with other.Graph().as_default(), other.Session() as session:
+                other.import_graph_def(other.GraphDef.FromString(text), name="")
+                values_.append(session.run("y:0"))
+    compared("values", 3)
+    for value in (*found[1:], *theirs):
+        np.testing.assert_allclose(value, found[0], 1e-6)
+
+
 def branching(tf: Any, x: Any) -> Any:
     def body(i: Any, v: Any, w: Any) -> Any:
         return i + 1, *tf.cond(tf.reduce_sum(v) > 3.0, lambda: (tf.sin(v) * x, v),

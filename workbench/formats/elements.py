@@ -9,7 +9,8 @@ __all__ = ["element_dtypes"]
 _HOLDS = {
     "list_push": (0, 1), "list_pop": (0, ~1), "list_pop_like": (0, 1), "list_stack": (0, ~0), "list_stack_like": (0, ~0),
     "list_from_tensor": (~0, 0), "list_concat": (0, ~0), "list_concat_like": (0, ~0), "list_split_like": (~0, 0),
-    "list_get": (0, ~0), "list_only": (~0, 0), "list_at": (0, ~0), "list_set": (0, 2), "tensor_array_read": (0, ~0)}
+    "list_get": (0, ~0), "list_only": (~0, 0), "list_at": (0, ~0), "list_set": (0, 2), "tensor_array_read": (0, ~0),
+    "tensor_array_added": (0, 2)}
 """Operation -> which of its tensors is a list, and which an element of it, or a row of elements; `~n` is an output."""
 _HANDLES = {
     "step_array": (~0,), "step_array_gradient": (0, ~0), "step_stack": (~0,),

@@ -45,6 +45,8 @@ class TensorArray:
         with get_default_graph().name_scope(name or tensor_array_name or "TensorArray"):
             self._size = handle if handle is not None else ops.cast(convert(size), "int32")
             self.flow: Tensor = flow if flow is not None else ops.list_new()
+        self._adds = False
+        self._flows = [self.flow]      # what writes gave, shared like the shape
 
     @property
     def handle(self) -> Tensor:
@@ -67,8 +69,12 @@ class TensorArray:
         return self._shape[0]
 
     def _with(self, flow: Tensor) -> TensorArray:
+        self._flows.append(flow)
+        return self._changed(flow=flow)
+
+    def _changed(self, **parts: Any) -> TensorArray:
         new = object.__new__(TensorArray)
-        new.__dict__.update(self.__dict__, flow=flow)
+        new.__dict__.update(self.__dict__, **parts)
         return new
 
     def _merge(self, shape: Shape) -> None:
@@ -103,20 +109,37 @@ class TensorArray:
         return ops.no_op(name=name)
 
     def grad(self, source: str, flow: Any = None, name: str | None = None) -> TensorArray:
-        """UnimplementedError: gradients of arrays are values, which `gradients` gives for what was written."""
-        raise errors.UnimplementedError(f"TensorArray.grad: there is no array of gradients for {source!r}; use gradients() of "
-                                        "what was written")
+        """An array for gradients by the elements of this one: of its size and element shape, writes to one index add up.
+
+        Elements that this one has and that got no gradient are zeros; it does not grow. What was written is carried by the
+        flow alone: each call without a flow, or with one of this array, gives zeros, whatever `source` names; with the flow
+        that writes of gradients gave, it is the array of those gradients, to go on with.
+        """
+        if not isinstance(source, str):
+            raise TypeError(f"TensorArray.grad: Expected string for argument 'source' not {source!r}")
+        if self._adds:
+            raise errors.InvalidArgumentError("TensorArray.grad: this is an array of gradients already, which has none of its "
+                                              "own; call grad of the array that it was made from")
+        with get_default_graph().name_scope(name or "TensorArrayGrad"):
+            known = flow is None or any(flow is one for one in self._flows)
+            of = self._changed(flow=flow) if known and flow is not None else self
+            size = of.size()
+            start = ops.tensor_array_gradient(of.flow, size) if known else flow
+            return self._changed(flow=start, _adds=True, _dynamic=False, _size=size, _flows=[])
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """Element `index` (int scalar); zeros where nothing was written."""
         return ops.tensor_array_read(self.flow, convert(index), self._size, name=name, **self._options)
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with `value` at `index`, where nothing may have been written before."""
+        """The array with `value` at `index`, where nothing was written before; gradients are added to what is there."""
         tensor = self._value(value)
         self._merge(tensor.shape)
         with get_default_graph().name_scope(name or "TensorArrayWrite"):
-            place = ops.tensor_array_place(self.flow, convert(index), self._size, dynamic=self._dynamic)
+            place = convert(index)
+            if self._adds:
+                return self._with(ops.list_set(self.flow, place, ops.tensor_array_added(self.flow, place, tensor)))
+            place = ops.tensor_array_place(self.flow, place, self._size, dynamic=self._dynamic)
             return self._with(ops.list_set(self.flow, place, tensor))
 
     def stack(self, name: str | None = None) -> Tensor:
@@ -129,7 +152,7 @@ class TensorArray:
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """[n, ...]: the elements at `indices` (ints [n])."""
-        return ops.gather(self.stack(), convert(indices), name=name)
+        return ops.gather(self.stack(), self._indices(indices), name=name)
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements, joined along their first axis."""
@@ -137,10 +160,23 @@ class TensorArray:
         rows = None if not known or not self._infer else list(known[1:])
         return ops.list_concat(self._filled(), dtype=self.dtype, shape=rows, name=name)
 
+    def _rows(self, value: Any, where: str) -> Tensor:
+        tensor = self._value(value)
+        if tensor.shape.rank == 0:
+            raise errors.ShapeError(f"TensorArray: {where}: Expected value to be at least a vector, but received shape: []; "
+                                    "give a row for each element")
+        self._merge(tensor.shape[1:])
+        return tensor
+
+    @staticmethod
+    def _indices(indices: Any) -> Tensor:
+        return convert(indices) if isinstance(indices, Tensor) else convert(indices, None if np.size(indices) else "int32")
+
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """The array with the rows of `value` [size, ...] as its elements."""
-        tensor = self._value(value)
-        self._merge(tensor.shape[1:])
+        tensor = self._rows(value, "unstack")
+        if self._adds or self.flow.op.kind != "list_new":      # what is there already stays, or may not be written again
+            return self.scatter(ops.range(ops.shape(tensor)[0]), tensor, name or "TensorArrayUnstack")
         with get_default_graph().name_scope(name or "TensorArrayUnstack"):
             if constant_value(self._size) is not None and tensor.shape.sizes and not self._dynamic:
                 rows, size = tensor.shape.sizes[0], int(np.asarray(constant_value(self._size)))
@@ -151,8 +187,16 @@ class TensorArray:
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """The array with row i of `value` at indices[i]."""
-        tensor, places = self._value(value), convert(indices)
-        self._merge(tensor.shape[1:])
+        tensor, places = self._rows(value, "scatter"), self._indices(indices)
+        counts = [t.shape.sizes[0] for t in (places, tensor) if t.shape.sizes]
+        if len(counts) == 2 and None not in counts and counts[0] != counts[1]:
+            raise errors.ShapeError(f"TensorArray: Expected len(indices) == values.shape[0], but saw: {counts[0]} vs. "
+                                    f"{counts[1]}; give a row for each index")
+        if None in counts or len(counts) < 2:
+            given, rows = ops.size(places), ops.shape(tensor)[0]
+            places = after([ops.Assert(ops.equal(given, rows), [
+                "TensorArray: Expected len(indices) == values.shape[0], but saw: ", given, " vs. ", rows,
+                "; give a row for each index"])], places)
 
         def body(i: Tensor, array: TensorArray) -> Any:
             return i + 1, array.write(ops.gather(places, i), ops.gather(tensor, i))
@@ -161,6 +205,9 @@ class TensorArray:
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """The array with `value` cut along its first axis into pieces of `lengths` (ints [size])."""
         tensor, sizes = self._value(value), ops.cast(convert(lengths), "int32")
+        if tensor.shape.rank == 0:
+            raise errors.InvalidArgumentError("TensorArray: split: Expected value to be at least a vector, but received shape: "
+                                              "[]; give what can be cut along its first axis")
         self._merge(Shape([None]) + tensor.shape[1:])
         ends = ops.cumsum(sizes)
         most = sizes.shape.sizes[0] if sizes.shape.sizes else None

@@ -26,6 +26,41 @@ def tensor_array_place(list: Any, index: Any, size: Any, *, dynamic: bool) -> An
     return np.asarray(index, np.int32)
 
 
+@op("list? index[] value? -> ?", types="variant int T -> T", shape=lambda inputs, attrs: [inputs[2].shape])
+def tensor_array_added(list: Any, index: Any, value: Any) -> Any:
+    """`value` plus what stands at `index`; InvalidArgumentError beyond the list, for another shape, and for no numbers."""
+    if not 0 <= index < list.length:
+        raise errors.InvalidArgumentError(f"TensorArray: Tried to write to index {int(index)} but array is not resizeable and "
+                                          f"size is: {list.length}; write below its size")
+    found = _element(list, int(index))
+    if found is None:
+        return value
+    if np.shape(found) != value.shape:
+        raise errors.InvalidArgumentError(f"TensorArray: Could not aggregate to TensorArray index {int(index)} because the "
+                                          f"existing shape is {Shape(np.shape(found))} but the new input shape is "
+                                          f"{Shape(value.shape)}; write gradients of one shape")
+    if value.dtype.kind in "bO":
+        raise errors.InvalidArgumentError(f"TensorArray: Could not aggregate to TensorArray index {int(index)}, since dtype "
+                                          f"{value.dtype.name} is no number; write it once")
+    return np.add(found, value)
+
+
+@tensor_array_added.gradient
+def _(node: Operation, dy: Tensor) -> Any:
+    depth: Any = ops.list_length(node.inputs[0]) - ops.cast(node.inputs[1], "int32") - 1
+    return ops.list_only(dy, depth), None, dy
+
+
+@op("list? size[] -> []", types="variant int32 -> variant", differentiable=False)
+def tensor_array_gradient(list: Any, size: Any) -> Any:
+    """The list that gradients by `list` of `size` elements start from: zeros for the numbers that were written."""
+    result = type(list)(None, None)
+    for element in [*list][::-1] + [None] * max(int(size) - list.length, 0):
+        zeros = None if element is None or element.dtype.kind in "bO" else np.zeros_like(element)
+        result = type(list)(zeros, result)
+    return result
+
+
 def _element(list: Any, index: int) -> Any:
     cell = list
     while cell.length > index + 1:

@@ -301,3 +301,20 @@ def _(writer: Any, op: Operation) -> None:
 def _(writer: Any, op: Operation) -> None:
     listed = _List(writer, op)
     listed.resized(listed.count("Maximum", writer.ref(op.inputs[1]), listed.length()), last=True)
+
+
+@exports("tensor_array_gradient")
+def _(writer: Any, op: Operation) -> None:
+    """TensorFlow's lists are zeros where nothing was written, of the shape that who reads tells."""
+    listed = _List(writer, op)
+    size = listed.count("Maximum", writer.ref(op.inputs[1]), listed.length())
+    writer.node(op, "TensorListReserve", [_shape(writer, op, None), size], {**listed.typed, "shape_type": _int()})
+
+
+@exports("tensor_array_added")
+def _(writer: Any, op: Operation) -> None:
+    index, value = _index(writer, op, op.inputs[1]), op.inputs[2]
+    shape = writer.aux(op, "Shape", [writer.ref(value)], {"T": attr("type", value.dtype), "out_type": _int()})
+    listed = _List(writer, op)
+    before = writer.aux(op, "TensorListGetItem", [listed.text, index, shape], listed.typed)
+    writer.node(op, "AddV2", [before, writer.ref(value)], {"T": attr("type", value.dtype)})
