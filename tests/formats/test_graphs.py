@@ -321,6 +321,13 @@ def broken(**changes):
     (lambda p, n: n.attr["T"].__setattr__("type", 2), errors.InvalidArgumentError,
      "type T is float64 but it was passed float32, float32"),
     (lambda p, n: n.attr["_class"].list.s.append(b"loc:@no"), errors.InvalidArgumentError, "colocated with unknown node 'no'"),
+    (lambda p, n: setattr(p.versions, "min_consumer", tf.GRAPH_DEF_VERSION + 1), errors.InvalidArgumentError,
+     "GraphDef min consumer version 23 above current version 22; write the graph anew"),
+    (lambda p, n: p.versions.bad_consumers.append(tf.GRAPH_DEF_VERSION), ValueError,
+     "GraphDef disallows consumer version 22"),
+    (lambda p, n: setattr(p.versions, "producer", -1), ValueError, "GraphDef producer version -1 below min producer 0"),
+    (lambda p, n: n.input.insert(0, "^x"), errors.InvalidArgumentError,
+     r"node 'y' reads \['\^x', 'x', 'w'\]: control dependencies must come after regular dependencies; put '\^x' last"),
     (lambda p, n: p.node.add(name="z", op="Identity", input=["w", "w"]), errors.InvalidArgumentError,
      r"node 'z' \(Identity\): it has 2 inputs; 1 is needed"),
 ])
@@ -332,6 +339,34 @@ def test_a_wrong_graph_is_one_error(change, error, text):
         with pytest.raises(error, match=text):
             tf.import_graph_def(proto)
         assert [op.name for op in graph.get_operations()] == ["before"]
+
+
+def test_versions_that_admit_ours_are_read():
+    proto, _ = made(product)
+    proto.versions.bad_consumers.append(tf.GRAPH_DEF_VERSION - 1)
+    proto.versions.producer, proto.versions.min_consumer = 100_000, tf.GRAPH_DEF_VERSION
+    with tf.Graph().as_default():
+        assert tf.import_graph_def(proto, return_elements=["y"])[0].type == "MatMul"
+
+
+@pytest.mark.parametrize("shape", [None, [None], [2]])
+def test_a_negative_size_that_is_known_is_refused(shape):
+    with tf.Graph().as_default() as graph:
+        tf.reshape(tf.placeholder(tf.float32, shape, name="x"), [2, -1], name="y")
+        proto = graph.as_graph_def()
+    node = next(node for node in proto.node if node.name == "y/shape")
+    node.attr["value"].CopyFrom(attr_value([2, -3]))
+    with tf.Graph().as_default() as graph:
+        with pytest.raises(errors.ShapeError, match=r"node 'y' \(Reshape\): reshape: \[2, -3\] is not a shape; write -1 at "
+                           "most once and no other negative number .Invalid value in tensor used for shape."):
+            tf.import_graph_def(proto)
+        assert not graph.get_operations()
+
+
+def attr_value(numbers):
+    with tf.Graph().as_default() as graph:
+        tf.constant(numbers, tf.int32, name="c")
+        return graph.as_graph_def().node[0].attr["value"]
 
 
 def test_wrong_arguments():

@@ -20,12 +20,11 @@ from workbench.formats.elements import element_dtypes
 from workbench.formats.frames import anchor, frames_of
 from workbench.formats.messages import message
 from workbench.formats.own import tell, write_own
+from workbench.formats.sound import MIN_CONSUMER, PRODUCER
 from workbench.formats.twins import GRADIENT, exporters
 from workbench.formats.values import attr, tensor_proto
 
 __all__ = ["Writer", "function_def", "graph_def", "node_def"]
-
-PRODUCER, MIN_CONSUMER = 22, 0      # of GraphDef's versions: those of TensorFlow 1.0, which every later one reads
 
 
 class Writer:

@@ -21,8 +21,9 @@ from workbench.formats import values as values_of
 from workbench.formats.own import importer
 from workbench.formats.reader import as_message, create_operation, import_graph_def
 from workbench.formats.schema import ENUMS
+from workbench.formats.sound import MIN_CONSUMER, PRODUCER
 from workbench.formats.unknown import create_unknown
-from workbench.formats.writer import MIN_CONSUMER, PRODUCER, graph_def, node_def
+from workbench.formats.writer import graph_def, node_def
 from workbench.nn.variables import Variable
 from workbench.tf1.missing import Namespace
 from workbench.train import config

@@ -46,17 +46,24 @@ def shape_vector(x):
 def _reshaped(inputs, attrs):
     known, wanted = inputs[0].shape, constant_shape(inputs[1])
     count, value = known.num_elements(), constant_value(inputs[1])
+    if value is not None:
+        _check_target(value.tolist())
     if count is None or value is None:
         return [wanted]
     return [Shape(_fit(known.static, value.tolist()))]
+
+
+def _check_target(target):
+    if sum(d < 0 for d in target) > 1 or any(d < -1 for d in target):
+        raise errors.ShapeError(f"reshape: {target} is not a shape; write -1 at most once and no other negative number "
+                                "(Invalid value in tensor used for shape)")
 
 
 def _fit(dims, target):
     """`target` with its -1 replaced so that it holds as many elements as `dims`."""
     count, rest = int(np.prod(dims)), int(np.prod([d for d in target if d >= 0]))
     free = sum(d < 0 for d in target)
-    if free > 1 or any(d < -1 for d in target):
-        raise errors.ShapeError(f"reshape: {target} is not a shape; write -1 at most once and no other negative number")
+    _check_target(target)
     if rest != count if not free else (rest == 0 and count != 0) or (rest and count % rest):
         holds = f"whose count must be evenly divisible by {rest}" if free else f"which holds {rest}"
         raise errors.ShapeError(f"reshape: Cannot reshape a tensor with {count} elements (shape {list(dims)}) to {target}, "
