@@ -36,6 +36,11 @@ DIFFERENCES = {
     "`ignore_longer_outputs_than_inputs=True`; TensorFlow warns and gives an infinite loss in both cases",
     "gradients of second order through `while_loop`": "compared with finite differences in `tests/core`; TensorFlow's are "
     "partly wrong",
+    "gradients through loops of imported graphs": "go through those that become `while_loop`; a loop stays as frames, without "
+    "gradients, where `return_elements` names what is inside, where it holds a stack or an array of a step or another loop "
+    "that stays, and where it was put together by hand in another way (two `LoopCond`, a `Merge` whose place is read)",
+    "TensorFlow's gradients through loops of ours that carry arrays": "stop at its frames, which have none for the lists that "
+    "arrays are written as (`carried_by_a_loop` and `mapped_in_a_map` of `tests/formats/array_programs.py`)",
     "second gradients": "a path of zeros gives zeros in one library and None in the other",
     "gradients in TensorFlow after its own rewrites": "some lose dimensions of 1; random programs run there without rewrites",
     "oneDNN inside TensorFlow": "is off: it ends the process for a convolution of unknown rank, and a convolution of no images "

@@ -1,8 +1,9 @@
-"""TensorFlow's gradients go through loops and branches of meta graphs that we write, ours through those that it writes."""
+"""Collections of meta graphs: gradients of either library go through loops and branches of the other, savers travel"""
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import workbench.tf1 as ours
 from tests.formats.array_programs import PROGRAMS, X
+from tests.formats.test_savers import two_savers
 from tests.oracle.harness import compared, quiet, tensorflow
 
 pytestmark = pytest.mark.oracle
@@ -145,6 +147,18 @@ def test_gradients_of_ours_go_through_theirs_and_theirs_through_those_written_ag
                 np.testing.assert_allclose(got, value, 1e-4, 1e-5)
 
 
+def test_gradients_of_ours_go_through_loops_of_calls_that_read_a_variable() -> None:
+    with quiet():
+        tf = tensorflow()
+        tf.enable_control_flow_v2()
+        text, start = written(tf, with_a_variable)
+        assert "While" in {node.op for node in tf.MetaGraphDef.FromString(text).graph_def.node}
+        wanted = found(tf, text, start)
+        compared("gradients", len(wanted))
+        for got, value in zip(found(ours, text, start), wanted, strict=True):
+            np.testing.assert_allclose(got, value, 1e-4, 1e-5)
+
+
 def test_names_of_places_are_those_of_theirs() -> None:
     """Loops of one program: as many, within each other in the same way, with as many variables."""
     def shape(text: bytes) -> Any:
@@ -156,3 +170,26 @@ def test_names_of_places_are_those_of_theirs() -> None:
     with quiet():
         for name in ("looped", "nested_loops", "all_of_it"):
             assert shape(written(ours, MINE[name])[0]) == shape(written(tensorflow(), MINE[name])[0])
+
+
+@pytest.mark.parametrize("forth", [True, False], ids=["ours to TensorFlow", "TensorFlow to ours"])
+def test_savers_of_collections_restore_in_the_other_library(forth: bool, tmp_path: Path) -> None:
+    with quiet():
+        writer, reader = (ours, tensorflow()) if forth else (tensorflow(), ours)
+        with writer.Graph().as_default(), writer.Session() as session:
+            _, w, whole, part = two_savers(writer)
+            session.run(writer.global_variables_initializer())
+            path = whole.save(session, str(tmp_path / "whole"))
+            session.run(w.assign(5.0))
+            other = part.save(session, str(tmp_path / "part"))
+        with reader.Graph().as_default(), reader.Session() as session:
+            reader.train.import_meta_graph(path + ".meta")
+            whole, part = reader.get_collection(reader.GraphKeys.SAVERS)
+            whole = whole if hasattr(whole, "restore") else reader.train.Saver.from_proto(whole)
+            part = part if hasattr(part, "restore") else reader.train.Saver.from_proto(part)
+            whole.restore(session, path)
+            assert session.run(reader.global_variables()) == [1.0, 2.0]
+            part.restore(session, other)
+            compared("values", 2)
+            assert session.run(reader.global_variables()) == [1.0, 5.0]
+            assert (whole.saver_def.max_to_keep, part.saver_def.max_to_keep) == (2, 7)

@@ -1,10 +1,10 @@
 """`If` and `While` of later versions of TensorFlow, which call functions, as the nodes of 1.x around calls of them."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.dtype import as_dtype, resource
 from workbench.formats.messages import message
 from workbench.formats.values import dtype_number
 
@@ -39,22 +39,36 @@ def branched(node: Any) -> list[Any]:
     return parts.end(merges, node.attr["Tout"].list.type, [])
 
 
-def looped(node: Any) -> list[Any]:
-    """The nodes for a While: each argument enters a frame, the functions are called there, and what comes back leaves it."""
+def looped(node: Any, library: Mapping[str, Any]) -> list[Any]:
+    """The nodes for a While: each argument enters a frame, the functions are called there, and what comes back leaves it.
+
+    Handles that the body gives back as they came, of variables for example, are constants of the frame.
+    """
     parts, kinds = _Parts(node), list(node.attr["T"].list.type)
     condition, body = functions_of(node)
+    fixed = _fixed(library[body], kinds)
 
-    def each(part: str, kind: str, inputs: Sequence[Sequence[str]], frame: bool = False) -> list[str]:
-        pairs = enumerate(zip(inputs, kinds))
-        return [parts.add(f"{part}_{i}", kind, texts, dtype, frame=frame) for i, (texts, dtype) in pairs]
-    enters = each("enter", "Enter", [[text] for text in parts.given], frame=True)
-    merges = each("merge", "Merge", [[enter, parts.name(f"next_{i}")] for i, enter in enumerate(enters)])
-    going = parts.add("going", "LoopCond", [parts.call("cond", condition, merges, merges[:1])])
-    switches = each("switch", "Switch", [[merge, going] for merge in merges])
-    inside = each("turn", "Identity", [[f"{switch}:1"] for switch in switches])
-    call = parts.call("body", body, inside, inside[:1])
-    each("next", "NextIteration", [[f"{call}:{i}"] for i in range(len(kinds))])
-    return parts.end(each("exit", "Exit", [[switch] for switch in switches]), kinds, [])
+    def each(part: str, kind: str, inputs: Mapping[int, Sequence[str]], frame: bool = False) -> dict[int, str]:
+        return {i: parts.add(f"{part}_{i}", kind, texts, kinds[i], frame=frame, constant=i in fixed)
+                for i, texts in inputs.items()}
+    enters = each("enter", "Enter", {i: [text] for i, text in enumerate(parts.given)}, frame=True)
+    merges = each("merge", "Merge", {i: [enter, parts.name(f"next_{i}")] for i, enter in enters.items() if i not in fixed})
+    going = parts.add("going", "LoopCond", [
+        parts.call("cond", condition, list((enters | merges).values()), list(merges.values())[:1])])
+    switches = each("switch", "Switch", {i: [merge, going] for i, merge in merges.items()})
+    inside = each("turn", "Identity", {i: [f"{switch}:1"] for i, switch in switches.items()})
+    call = parts.call("body", body, list((enters | inside).values()), list(inside.values())[:1])
+    each("next", "NextIteration", {i: [f"{call}:{i}"] for i in inside})
+    exits = each("exit", "Exit", {i: [switch] for i, switch in switches.items()})
+    return parts.end([exits.get(i, text) for i, text in enumerate(parts.given)], kinds, [])
+
+
+def _fixed(body: Any, kinds: Sequence[int]) -> set[int]:
+    """The numbers of the handles that a body gives back as they came."""
+    handle, found = dtype_number(resource), body.signature
+    same = {i for i, (given, back) in enumerate(zip(found.input_arg, found.output_arg))
+            if kinds[i] == handle and body.ret[back.name] == given.name}
+    return same if len(same) < len(kinds) else set()
 
 
 class _Parts:
@@ -69,7 +83,7 @@ class _Parts:
         return f"{self.node.name}/{part}"
 
     def add(self, part: str, kind: str, inputs: Sequence[str], dtype: int | None = None, waits: Sequence[str] = (),
-            frame: bool = False) -> str:
+            frame: bool = False, constant: bool = False) -> str:
         """One more node; its name."""
         made = message("NodeDef")(name=self.name(part), op=kind, device=self.node.device)
         made.input.extend([*inputs, *(f"^{name}" for name in waits)])
@@ -81,6 +95,7 @@ class _Parts:
             made.attr["N"].i = len(inputs)
         if frame:
             made.attr["frame_name"].s, made.attr["parallel_iterations"].i = self.node.name.encode(), _PARALLEL
+            made.attr["is_constant"].b = constant
         self.made.append(made)
         return str(made.name)
 

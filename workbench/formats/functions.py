@@ -41,7 +41,7 @@ def inlined(proto: Any) -> Any:
         if node.op in chosen.IFS | chosen.WHILES:
             for name in chosen.functions_of(node):
                 _known(node, name, library)
-            parts = chosen.branched(node) if node.op in chosen.IFS else chosen.looped(node)
+            parts = chosen.branched(node) if node.op in chosen.IFS else chosen.looped(node, library)
             left += [(part, depth + 1) for part in reversed(parts)]
             continue
         function = _called(node, library, slopes)
