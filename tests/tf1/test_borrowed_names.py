@@ -13,6 +13,7 @@ from workbench.tf1.python.framework import ops, smart_cond, tensor_shape, tensor
 from workbench.tf1.python.ops import (
     array_ops,
     constant_op,
+    gen_resource_variable_ops,
     inplace_ops,
     linalg,
     resource_variable_ops,
@@ -86,6 +87,28 @@ def test_rows_are_scattered_by_the_handle_of_a_variable(session):
     assert session.run(rows).tolist() == [[5, 5], [1, 1], [3, 3]]
     session.run(resource_variable_ops.resource_scatter_update(rows.handle, [1], np.zeros((1, 2), np.float32)))
     assert session.run(rows).tolist() == [[5, 5], [0, 0], [3, 3]]
+
+
+@pytest.mark.parametrize("module", [resource_variable_ops, gen_resource_variable_ops])
+def test_variables_are_read_and_written_by_their_handles(module, session):
+    rows = tf.get_variable("rows", initializer=[1.0, 2.0], use_resource=True)
+    session.run(rows.initializer)
+    assert session.run(module.read_variable_op(rows.handle, tf.float32)).tolist() == [1, 2]
+    for add, wanted in ((module.assign_variable_op(rows.handle, [5.0, 6.0]), [5, 6]),
+                        (module.assign_add_variable_op(resource=rows.handle, value=[1.0, 1.0]), [6, 7]),
+                        (module.assign_sub_variable_op(rows.handle, value=[0.0, 2.0], name="less"), [6, 5])):
+        assert isinstance(add, tf.Operation) and session.run(add) is None
+        assert session.run(module.read_variable_op(resource=rows.handle, dtype=tf.float32)).tolist() == wanted
+    assert session.run(module.resource_gather(rows.handle, [1, 0], tf.float32)).tolist() == [5, 6]
+    assert session.run([module.var_is_initialized_op(rows.handle), module.variable_shape(rows.handle)[0]]) == [True, 2]
+    handle = module.var_handle_op(tf.int32, [])
+    with tf.control_dependencies([module.assign_variable_op(handle, tf.constant(1))]):
+        assert session.run(module.read_variable_op(handle, dtype=tf.int32)) == 1
+    with pytest.raises(ValueError, match=r"variable with wrong dtype\. Expected int32 got float32"):
+        module.read_variable_op(handle, tf.float32)
+    for wrong in (tf.constant(0.0), tf.constant([0])):
+        with pytest.raises(ValueError):
+            module.assign_variable_op(handle, wrong)
 
 
 def test_rows_replaced_in_place_are_those_of_a_new_tensor(session):

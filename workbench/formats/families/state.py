@@ -47,7 +47,18 @@ def _(node: Node) -> Any:
     found = node.inputs[0]
     if found.op.kind != "variable":
         return ops.identity(found, name=node.exact)
+    held, wanted = found.op.attrs["dtype"], node.attr("dtype")
+    if wanted is not None and as_dtype(wanted) is not as_dtype(held):
+        raise errors.InvalidArgumentError(f"{node.where}: Trying to read variable with wrong dtype. Expected {held.name} got "
+                                          f"{as_dtype(wanted).name}; read it as {held.name}")
     return ops.read_variable(found, dtype=found.op.attrs["dtype"], shape=found.op.attrs["shape"], name=node.exact)
+
+
+@imports("VariableShape", handles=1)
+def _(node: Node) -> Any:
+    held = node.inputs[0].op.attrs
+    value = ops.read_variable(node.inputs[0], dtype=held["dtype"], shape=held["shape"])
+    return ops.shape(value, node.attr("out_type", as_dtype("int32")), name=node.exact)
 
 
 rows("is_variable_initialized VarIsInitializedOp handle", handles=1)

@@ -18,7 +18,8 @@ from workbench.core.state import tfrecord as _records
 from workbench.formats.messages import message as _message
 from workbench.train.saving import tags as _tags
 
-__all__ = ["ARRAYS", "CONSTANTS", "CONTEXT", "FUNCTIONS", "GRAPHS", "HANDLES", "PLACES", "SUMMARIES", "EventsWriter"]
+__all__ = ["ARRAYS", "BY_HANDLE", "CONSTANTS", "CONTEXT", "FUNCTIONS", "GRAPHS", "HANDLES", "PLACES", "SUMMARIES",
+           "EventsWriter"]
 
 
 # functions of programs
@@ -131,6 +132,9 @@ HANDLES = {f"resource_scatter_{rule}": functools.partial(
     lambda operation, resource, indices, updates, name=None: operation(resource, indices, updates, name=name),
     getattr(_ops, f"scatter_{rule}")) for rule in ("add", "sub", "update")}
 """Name in `ops.resource_variable_ops` -> function."""
+BY_HANDLE = ("assign_add_variable_op", "assign_sub_variable_op", "assign_variable_op", "read_variable_op", "resource_gather",
+             "var_handle_op", "var_is_initialized_op", "variable_shape")
+"""Names in `ops.resource_variable_ops` that are those of the generated module."""
 
 
 # summaries

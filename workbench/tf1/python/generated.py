@@ -26,7 +26,14 @@ _POSITIONAL = {      # type -> (how many inputs come first, the attributes that 
     "LRN": (1, "depth_radius bias alpha beta"), "LRNGrad": (3, "depth_radius bias alpha beta"),
     "MatMul": (2, "transpose_a transpose_b"), "BatchMatMul": (2, "adj_x adj_y"),
     "ResizeBilinearGrad": (2, "align_corners"), "ResizeNearestNeighborGrad": (2, "align_corners"),
-    **dict.fromkeys(("Sum", "Prod", "Max", "Min", "Mean", "All", "Any"), (2, "keep_dims"))}
+    **dict.fromkeys(("Sum", "Prod", "Max", "Min", "Mean", "All", "Any"), (2, "keep_dims")),
+    "VarHandleOp": (0, "dtype shape container shared_name"), "ReadVariableOp": (1, "dtype"),
+    "ResourceGather": (2, "dtype validate_indices"), "VariableShape": (1, "out_type")}
+_UPDATES = {**dict.fromkeys(("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"), "resource value"),
+            "ResourceScatterAdd": "resource indices updates"}      # operations without outputs
+_INPUTS = {**_UPDATES, "ReadVariableOp": "resource", "ResourceGather": "resource indices", "VarIsInitializedOp": "resource",
+           "VariableShape": "input"}
+"""Type -> its inputs by name, of those that may be given so."""
 
 
 def _python_name(kind: str) -> str:
@@ -62,10 +69,14 @@ def _flat(values: tuple[Any, ...]) -> list[Any]:
 
 def _function(kind: str) -> Callable[..., Any]:
     def make(*args: Any, name: str | None = None, **attrs: Any) -> Any:
+        named = [attrs.pop(key) for key in _INPUTS.get(kind, "").split()[len(args):] if key in attrs]
+        args = (*args, *named)
         count, order = _POSITIONAL.get(kind, (len(args), ""))
         attrs.update(zip(order.split(), args[count:]))
         made = create_operation(tf.get_default_graph(), kind, _flat(args[:count]), name, {
             key: _attribute(key, value) for key, value in attrs.items() if value is not None})
+        if kind in _UPDATES:
+            return made
         return made.outputs[0] if len(made.outputs) == 1 else list(made.outputs) or made
     make.__name__ = make.__qualname__ = _python_name(kind)
     make.__doc__ = f"Add one operation of type {kind}: its inputs in order, its attributes by name."

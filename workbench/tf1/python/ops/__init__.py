@@ -53,7 +53,7 @@ init_ops = Namespace(**_ALL, **{name: getattr(_initializers, name) for name in (
     "VarianceScaling", "Zeros", "identity_initializer")}, **_small.INITIAL, _compute_fans=_initializers.fans)
 resource_variable_ops = Namespace(**_ALL, ResourceVariable=tf.Variable,      # every variable here is one
                                   is_resource_variable=lambda var: isinstance(var, tf.Variable),
-                                  **_borrowed.HANDLES)
+                                  **_borrowed.HANDLES, **{name: getattr(_Generated(), name) for name in _borrowed.BY_HANDLE})
 rnn = Namespace(**{**_NETWORKS, **_small.RECURRENT, "rnn_cell_impl": tf.nn.rnn_cell})
 data_flow_ops = Namespace(**_ALL, Barrier=_barriers.Barrier, StagingArea=_staging.StagingArea,
                           MapStagingArea=_staging.MapStagingArea)
