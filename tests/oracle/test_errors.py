@@ -72,6 +72,10 @@ built("conv2d with a window larger than the image", lambda tf: tf.nn.conv2d(
 built("conv2d with an unknown padding", lambda tf: tf.nn.conv2d(tf.zeros([1, 2, 2, 1]), tf.zeros([1, 1, 1, 1]), [1, 1, 1, 1],
                                                                 "SOME"))
 built("bias of another width", lambda tf: tf.nn.bias_add(tf.zeros([2, 3]), tf.zeros([2])))
+for _logits, _labels in (([None], [2, 3]), ([None], [2, 2, 3]), ([2, None], [4, 2, 3])):
+    built(f"softmax_cross_entropy of logits {_logits} and labels {_labels}",
+          lambda tf, a=_logits, b=_labels: tf.nn.softmax_cross_entropy_with_logits(
+              labels=tf.zeros(b), logits=tf.placeholder(tf.float32, a)))
 built("softmax_cross_entropy of other shapes", lambda tf: tf.nn.sigmoid_cross_entropy_with_logits(
     labels=tf.zeros([2]), logits=tf.zeros([3])))
 built("top_k of too many", lambda tf: tf.nn.top_k(tf.zeros([2]), 3))

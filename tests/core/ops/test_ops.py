@@ -438,6 +438,10 @@ WRONG = [
     (lambda: ops.bias_add(zeros(2, 3), zeros(2)), "bias_add: x axis 1 is 3 but bias axis 0 is 2; both are 'c'"),
     (lambda: ops.softmax(zeros(3), axis=1), "softmax: axis 1 is outside logits of rank 1 (shape [3])"),
     (lambda: ops.softmax_xent(zeros(2, 3), zeros(2, 4)), "softmax_xent: logits axis 1 is 3 but labels axis 1 is 4"),
+    *[(lambda logits=logits, labels=labels: ops.softmax_cross_entropy_with_logits(
+        labels=zeros(*labels), logits=ops.placeholder("float32", logits)),
+       "and labels [" + ",".join(map(str, labels)) + "] must have the same shape; give a label for each logit")
+      for logits, labels in (([None], (2, 3)), ([None], ()), ([None, 3], ()), ([2, None], (4, 2, 3)), ([None, 4], (2, 2, 3)))],
     (lambda: ops.softmax_cross_entropy_with_logits(zeros(2, 3), zeros(2, 3)),
      "labels and logits are given by position"),
     (lambda: ops.dropout(zeros(2), 0.0), "dropout: keep_prob is 0.0; use a number in (0, 1]"),

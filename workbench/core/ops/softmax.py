@@ -1,6 +1,8 @@
 """Softmax, and the cross entropies that are computed together with it."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from workbench import errors
@@ -140,6 +142,16 @@ def _named(where, sentinel, labels, logits):
     return labels, logits
 
 
+def _fitting(logits, labels):
+    """ShapeError where labels of another rank cannot be as many rows of as many classes."""
+    def table(shape):
+        *outer, classes = shape.sizes or [0]
+        return None if None in outer else math.prod(outer), classes
+    if labels.rank == 0 or any(a != b for a, b in zip(table(logits), table(labels)) if None not in (a, b)):
+        raise errors.ShapeError(f"softmax_cross_entropy_with_logits: logits {logits} and labels {labels} must have the same "
+                                "shape; give a label for each logit")
+
+
 @composed
 def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=None, dim=-1, name=None, axis=None):
     """Cross entropy -Σ labels · log softmax(logits) along the last axis, or along `axis`.
@@ -160,7 +172,8 @@ def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=Non
     if rank is not None and axis % rank != rank - 1:
         order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
         labels, logits = ops.transpose(labels, order), ops.transpose(logits, order)
-    if rank is not None and labels.shape.rank not in (None, 1, rank):
+    if rank is not None and labels.shape.rank not in (None, rank):
+        _fitting(logits.shape, labels.shape)
         labels = ops.reshape(labels, ops.shape_vector(logits))
     if rank == 2:
         return ops.softmax_xent(logits, labels, name=name)[0]
