@@ -171,3 +171,16 @@ def test_an_array_that_says_more_than_its_numbers_is_refused(value: Any, text: s
                          ids=["nothing masked", "matrix", "records"])
 def test_other_arrays_that_numpy_s_own_are_made_from_are_as_good(value: Any) -> None:
     assert to_array(value).tolist() == np.asarray(value).tolist()
+
+
+@pytest.mark.parametrize(("name", "most"), [
+    ("float32", 1), ("float64", 1), ("bool", True), ("uint8", 255), ("int8", 127), ("uint16", 65535), ("int64", 2 ** 63 - 1)])
+def test_limits_are_those_of_images(name: str, most: Any) -> None:
+    """As TensorFlow's `limits`, which cuts off what is negative."""
+    assert as_dtype(name).limits == (0, most) and as_dtype(name)._is_ref_dtype is False
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "complex64", "string", "qint8", "resource"])
+def test_other_types_have_no_limits(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} does not have defined limits"):
+        _ = as_dtype(name).limits

@@ -48,6 +48,12 @@ def test_lookup(graph: Graph) -> None:
         graph.as_graph_element(3)
     with pytest.raises(errors.InvalidArgumentError, match=r"'a b' is not an operation name"):
         ops.constant(1.0, name="a b")
+    with pytest.raises(errors.InvalidArgumentError, match=r"'_x' is not a valid root scope name; use a letter"):
+        ops.constant(1.0, name="_x")
+    with pytest.raises(errors.InvalidArgumentError, match=r"'_s' is not a valid root scope name"):
+        graph.name_scope("_s")
+    with graph.name_scope("s"), graph.name_scope("_t"):
+        assert ops.constant(1.0, name="_x").op.name == "s/_t/_x"
 
 
 def test_graphs_do_not_mix(graph: Graph) -> None:

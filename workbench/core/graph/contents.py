@@ -62,7 +62,7 @@ class Contents(Generic[Op]):
         """`name` in a scope, made unique; one that ends in "/" is taken literally. AlreadyExistsError where that is taken."""
         name = name.decode() if isinstance(name, bytes) else name
         if not name.endswith("/"):
-            return self._names.next(scope + checked(name))
+            return self._names.next(scope + checked(name, bool(scope)))
         exact = name[:-1]
         self._new(exact)
         return exact

@@ -93,8 +93,18 @@ class DType:
 
     @property
     def limits(self) -> tuple[Any, Any]:
-        """(the smallest, the largest) value: (False, True) for bool; ValueError where the type has no order."""
-        return (False, True) if self.kind == "bool" else (self.min, self.max)
+        """(0, the largest) intensity of images: 1 of float32 and float64 and True of bool; ValueError of other types."""
+        if self.kind == "bool":
+            return 0, True
+        if self.kind == "int" or self in (float32, float64):
+            return 0, 1 if self.kind == "float" else self.max
+        raise errors.DtypeError(f"dtype: {self.name} does not have defined limits; use integers, float32, float64 or "
+                                "bool")
+
+    @property
+    def _is_ref_dtype(self) -> bool:
+        """Never: variables are read, not referred to."""
+        return False
 
     @property
     def as_datatype_enum(self) -> int:

@@ -8,7 +8,7 @@ from workbench import errors
 
 __all__ = ["Names", "checked", "text_name"]
 
-_NAME = re.compile(r"^[A-Za-z0-9_.][A-Za-z0-9_.\-/\\]*$")
+_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\-/\\]*$")
 
 
 class Names:
@@ -50,7 +50,9 @@ def text_name(name: Any) -> str:
 
 
 def checked(name: str, within: bool = False) -> str:
-    """`name` if an operation, or a scope `within` another, may be called so, else InvalidArgumentError."""
+    """`name` if an operation or a scope, at the root or `within` a scope, may be called so, else InvalidArgumentError."""
+    if name.startswith("_") and not within:
+        raise errors.InvalidArgumentError(f"graph: {name!r} is not a valid root scope name; use a letter, a digit or . first")
     if not _NAME.match(f".{name}" if within else name):
         raise errors.InvalidArgumentError(f"graph: {name!r} is not an operation name; use letters, digits, _ . - /")
     return name
