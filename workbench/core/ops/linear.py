@@ -254,7 +254,7 @@ def meshgrid(*args, indexing="xy", name=None):
             for at, x in enumerate(vectors)]
 
 
-@op("x[...,m,n] num_lower[] num_upper[] -> [...,m,n]", types="T:number int64 int64 -> T")
+@op("x[...,m,n] num_lower[] num_upper[] -> [...,m,n]", types="T:number I:int I -> T")
 def matrix_band_part(x, num_lower, num_upper):
     """x with zeros outside the band of `num_lower` diagonals below and `num_upper` above (negative = all).
 
@@ -278,5 +278,5 @@ def _(node, dy):
 @front("matrix_band_part")
 def _(matrix_band_part, x, num_lower, num_upper, name=None):
     """x with zeros outside the band of `num_lower` diagonals below and `num_upper` above (negative = all), integers."""
-    lower, upper = (ops.cast(v, "int64") if hasattr(v, "op") else v for v in (num_lower, num_upper))
+    lower, upper = (ops.cast(v, "int64") if hasattr(v, "op") else convert(v, "int64") for v in (num_lower, num_upper))
     return matrix_band_part(x, lower, upper, name=name)
