@@ -126,7 +126,8 @@ class SyncReplicasOptimizer(Optimizer):
         with graph.control_dependencies([update]), near(global_step), graph.control_dependencies([pushes.end("chief")]):
             release = self._release(self._tokens_per_step, global_step)
         with near(global_step):
-            self._runner = QueueRunner(self._tokens, [release], self._make_end(), self._make_end())
+            self._runner = QueueRunner(self._tokens, [release], self._make_end(), self._make_end(), (
+                errors.OutOfRangeError, errors.CancelledError))      # its end cancels who waits for gradients
         self._make_membership()
 
     def _make_end(self) -> Operation:
