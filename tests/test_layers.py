@@ -133,6 +133,7 @@ LAYERS = (
     ("files of saved models", "formats.assets"),
     ("meta graphs", "formats.meta"),
     ("folders of checkpoints", "formats.folders"),
+    ("checkpoints to go on from", "formats.newest"),
     ("savers of TensorFlow", "formats.saver"),
     ("values of checkpoints", "formats.restoring formats.remapping"),
     ("saved models", "formats.saved_model"),

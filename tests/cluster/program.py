@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import threading
+from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -39,6 +41,7 @@ def main() -> None:
     parser.add_argument("--sync", action="store_true")
     parser.add_argument("--folder")
     parser.add_argument("--tells", action="store_true", help="say so while it waits for the chief")
+    parser.add_argument("--hold", type=int, help="after so many steps, wait for a file `go` beside the folder")
     flags = parser.parse_args()
     cluster = tf.train.ClusterSpec(json.loads(flags.spec))
     server = tf.train.Server(cluster, job_name=flags.job_name, task_index=flags.task_index)
@@ -72,6 +75,8 @@ def main() -> None:
             taken += 1
             if taken == 1:
                 print("trains", flush=True)
+            while taken == flags.hold and not Path(flags.folder).with_name("go").exists():
+                threading.Event().wait(0.01)
     print(json.dumps({"taken": taken}), flush=True)
 
 

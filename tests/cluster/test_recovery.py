@@ -1,10 +1,11 @@
 """Tasks that die while a monitored session trains: training goes on from the newest checkpoint, to the same end."""
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from tests.train.test_mnist import digits
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.chief.opening import AGAIN
+from workbench.cluster.dask.nanny import ScriptlessNanny
 from workbench.core.state import checkpoint
 from workbench.core.trace import journal
 from workbench.train.mnist import train
@@ -187,6 +189,34 @@ def test_a_worker_that_dask_gave_up_is_started_again(doomed: Any) -> None:
         eventually(lambda: len(doomed.cluster.workers) == 1, 30)
         cluster.recover()
         assert cluster.generation == 1 and len(set(cluster.addresses.values())) == 2
+
+
+class _FailsOnce(ScriptlessNanny):
+    """A worker that cannot be started the first time, as one whose name another had until a moment before."""
+
+    failed: bool
+    named: Callable[[], list[Any]]      # the names that the scheduler knows
+
+    async def instantiate(self) -> Any:
+        if not type(self).failed:
+            while self.name in type(self).named():
+                await asyncio.sleep(0.02)
+            type(self).failed = True
+            raise RuntimeError(f"name taken: {self.name}")
+        return await super().instantiate()
+
+
+def test_a_worker_that_could_not_be_started_again_is_tried_again(doomed: Any) -> None:
+    """Dask counts it among those that it has."""
+    _FailsOnce.failed = False
+    _FailsOnce.named = lambda: [one["name"] for one in doomed.cluster.scheduler_info["workers"].values()]
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}), Cluster(doomed, 1, 1) as cluster:
+        for spec in doomed.cluster.worker_spec.values():
+            spec["cls"] = _FailsOnce
+        kill(cluster.pids[WORKER])
+        eventually(lambda: len(doomed.cluster.workers) == 1, 30)
+        cluster.recover(30)
+        assert _FailsOnce.failed and cluster.generation == 1 and len(set(cluster.addresses.values())) == 2
 
 
 def test_a_task_that_comes_back_from_the_dead_is_nobodys(tmp_path: Path):

@@ -1,11 +1,14 @@
 """Savers that write TensorFlow's files, meta graphs and saved models: what is written is found, read and goes on."""
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import workbench.tf1 as tf
 from workbench import errors
+from workbench.train.saving.saver import newest_checkpoint
 
 
 def model():
@@ -45,6 +48,31 @@ def test_a_program_goes_on_from_its_files_alone(tmp_path):
         assert [op.name for op in tf.get_collection("train_op")] == ["train"]
         assert tf.get_collection("things")[0].name == "loss:0" and tf.get_collection("things_too") == [b"text"]
         assert steps(session, 4) == pytest.approx(after)
+
+
+@pytest.mark.parametrize("state", ["as before", "ours"])
+def test_a_program_that_was_killed_between_a_checkpoint_and_its_name_goes_on_from_it(tmp_path, state):
+    """Ours is written first, then TensorFlow's files beside it, then the state file that names it."""
+    def train(last):
+        with tf.Graph().as_default():
+            model()
+            with tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), save_checkpoint_steps=10,
+                                                   hooks=[tf.train.StopAtStepHook(last_step=last)]) as session:
+                begun = session.run("global_step:0")
+                while not session.should_stop():
+                    session.run("train", {"x:0": [1.0, 2.0]})
+        return begun
+    train(10)
+    before = (tmp_path / "checkpoint").read_text()
+    assert train(20) == 10 and "model.ckpt-10" in before
+    for file in tmp_path.glob("model.ckpt-20.*"):
+        if file.suffix in (".index", ".meta") or ".data-" in file.name:
+            file.unlink()
+    (tmp_path / "checkpoint").write_text(before if state == "as before" else json.dumps(
+        {"model_checkpoint_path": "model.ckpt-20", "all_model_checkpoint_paths": ["model.ckpt-10", "model.ckpt-20"]}))
+    with tf.Graph().as_default():
+        assert newest_checkpoint(tmp_path) == str(tmp_path / "model.ckpt-20")
+    assert train(30) == 20
 
 
 def test_what_was_read_is_trained_by_new_optimizers_in_a_graph_that_the_program_names(tmp_path):

@@ -17,10 +17,11 @@ from workbench.core.graph.subgraph import root_graph
 from workbench.core.state import checkpoint
 from workbench.core.state.shards import Part
 from workbench.formats import bundle
-from workbench.formats.folders import get_checkpoint_mtimes, get_checkpoint_state, update_checkpoint_state
+from workbench.formats.folders import get_checkpoint_mtimes, update_checkpoint_state
 from workbench.formats.graph_util import write_graph
 from workbench.formats.messages import message
 from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
+from workbench.formats.newest import newest_first, state_of
 from workbench.formats.reader import as_message
 from workbench.formats.savers import keys_of
 from workbench.formats.scoped import UNBOUND
@@ -130,16 +131,12 @@ class Saver(native.Saver):
     @staticmethod
     def state(folder: Any) -> Any:
         """The CheckpointState of a folder, None where its newest checkpoint is gone."""
-        found = get_checkpoint_state(folder)
-        return found if found is not None and bundle.exists(found.model_checkpoint_path) else None
+        return state_of(folder)
 
     @staticmethod
     def candidates(folder: Any) -> list[str]:
         """The checkpoints of a folder, newest first: those that its state file names, and ours."""
-        state = Saver.state(folder)
-        named = [] if state is None else [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]
-        paths = [*filter(bundle.is_tensorflow, named), *native.Saver.candidates(folder)]
-        return list(dict.fromkeys(path if "://" in path else os.path.abspath(path) for path in paths))
+        return newest_first(folder)
 
     @staticmethod
     def names(path: Any) -> list[str]:

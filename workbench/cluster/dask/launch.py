@@ -13,7 +13,7 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
-from distributed import Client, LocalCluster, SpecCluster
+from distributed import Client, LocalCluster, SpecCluster, Status
 from distributed.utils import get_mp_context
 
 from workbench import errors
@@ -173,12 +173,15 @@ async def more_to_come(client: Client) -> bool:
 
 def call_again(client: Client) -> None:
     """Have the client's cluster start what it gave up: Dask waits 15 s for a lost worker (`lost-worker-timeout`), for a second
-    loss within them no longer, and puts none in its place until it is scaled, be it to the number that it has.
+    loss within them no longer, and puts none in its place until it is scaled, be it to the number that it has. One that could
+    not be started, as while another still has its name, it counts as started: such ones are forgotten here.
 
     Clusters with a meaning of their own for that number (of jobs, of pods) are left alone; their systems start again what died.
     """
     cluster = client.cluster
     if isinstance(cluster, SpecCluster) and type(cluster).scale is SpecCluster.scale:
+        for name in [name for name, worker in cluster.workers.items() if worker.status in (Status.failed, Status.closed)]:
+            del cluster.workers[name]
         cluster.scale(len(cluster.worker_spec))
 
 
