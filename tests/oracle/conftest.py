@@ -34,6 +34,22 @@ def checked() -> Iterator[None]:
     settings.check = before
 
 
+@pytest.fixture(autouse=True, scope="session")
+def built() -> Iterator[None]:
+    """Notes the kind of each operation that a program makes, gradients and bodies of loops included."""
+    from tests.oracle.harness import BUILT
+    from workbench.core.graph.contents import Contents
+
+    add = Contents._add
+
+    def noted(graph: Any, op: Any) -> None:
+        BUILT.add(op.kind)
+        add(graph, op)
+    Contents._add = noted      # type: ignore[method-assign]
+    yield
+    Contents._add = add      # type: ignore[method-assign]
+
+
 @pytest.fixture
 def in_frames() -> Iterator[None]:
     """TensorFlow writes branches and loops with switches and frames, as in 1.x, for this test alone."""
@@ -49,30 +65,38 @@ def in_frames() -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """What a test has compared travels with its report, from other processes too."""
-    from tests.oracle.harness import COMPARED
+    from tests.oracle.harness import BUILT, COMPARED
 
     COMPARED.clear()
+    before = set(BUILT)
     try:
         return (yield)
     finally:
-        item.user_properties.append(("compared", dict(sorted(COMPARED.items()))))
+        item.user_properties += [("compared", dict(sorted(COMPARED.items()))), ("kinds", sorted(BUILT - before))]
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Counts by family on screen, and on the page that was asked for."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    kinds: set[str] = set()
     for outcome in ("passed", "failed", "error"):
         for report in terminalreporter.stats.get(outcome, ()):
             if report.nodeid.startswith("tests/oracle/"):
-                compared = dict(report.user_properties).get("compared", {})
+                found = dict(report.user_properties)
+                compared = found.get("compared", {})
+                kinds.update(found.get("kinds", ()))
                 counts[Path(report.nodeid.split("::")[0]).name].update({"tests": 1, "differ": outcome != "passed"} | compared)
+    if kinds:
+        from tests.oracle.summary import unreached
+
+        terminalreporter.write_line(f"kinds of operations that no program made: {' '.join(unreached(kinds))}")
     for name, found in sorted(counts.items()):
         terminalreporter.write_line(f"{name:34}" + "".join(f"{number:7} {kind}" for kind, number in found.items()))
     path = config.getoption("--oracle-summary")
     if path:
         from tests.oracle.summary import page
 
-        text = page(counts)
+        text = page(counts, kinds)
         if text is None:
             terminalreporter.write_line(f"{path} stays as it was: this was not the whole suite")
         else:

@@ -15,7 +15,7 @@ import pytest
 
 import workbench.tf1 as ours
 
-__all__ = ["COMPARED", "MODES", "NEEDS_SHAPES", "Row", "Table", "agree", "check", "compared", "error_of", "flat", "outcome",
+__all__ = ["BUILT", "COMPARED", "MODES", "NEEDS_SHAPES", "Row", "Table", "agree", "check", "compared", "error_of", "flat", "outcome",
            "quiet", "same_story", "tensorflow", "unrewritten"]
 
 MODES = {"known": np.float64, "dims": np.float64, "rank": np.float64, "constant": np.float64, "float32": np.float32}
@@ -23,6 +23,8 @@ MODES = {"known": np.float64, "dims": np.float64, "rank": np.float64, "constant"
 
 COMPARED: Counter[str] = Counter()
 """What the running test has compared: values, gradients, dtypes, shapes, errors; conftest.py adds it up."""
+BUILT: set[str] = set()
+"""The kinds of operations that our programs have made in this process."""
 
 
 @cache

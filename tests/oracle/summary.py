@@ -9,7 +9,7 @@ import math
 import platform
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 __all__ = ["DIFFERENCES", "excused", "family", "page", "sizes"]
@@ -117,7 +117,13 @@ def row(title: str, found: Mapping[str, int]) -> str:
     return f"| {title} | " + " | ".join(f"{found.get(kind, 0):,}" for kind in KINDS) + " |"
 
 
-def page(counts: Mapping[str, Counter[str]]) -> str | None:
+def unreached(kinds: Collection[str]) -> list[str]:
+    """The kinds of operations there are besides."""
+    importlib.import_module("workbench.tf1")
+    return sorted(set(importlib.import_module("workbench.core.graph.opdef").registry) - set(kinds))
+
+
+def page(counts: Mapping[str, Counter[str]], kinds: Collection[str] = ()) -> str | None:
     """Markdown, or None where the counts are not those of the whole suite."""
     if {name: found["tests"] for name, found in counts.items()} != sizes():
         return None
@@ -128,6 +134,10 @@ def page(counts: Mapping[str, Counter[str]]) -> str | None:
     lines += ["| family | " + " | ".join(KINDS) + " |", "|---|" + "---|" * len(KINDS)]
     lines += [row(f"{family(FOLDER / name)} (`{name}`)", found) for name, found in sorted(counts.items())]
     lines.append(row("all", sum(counts.values(), Counter())))
+    left = unreached(kinds)
+    lines += ["", f"These programs, their gradients and what is inside their loops made {len(kinds)} kinds of operations. "
+              f"None made {len(left)} others, which `make test` compares with their references: "
+              f"{', '.join(f'`{kind}`' for kind in left)}."]
     for title, table in excused().items():
         lines += ["", f"## {title}", ""]
         if title.startswith("Names"):
