@@ -15,8 +15,8 @@ import pytest
 
 import workbench.tf1 as ours
 
-__all__ = ["BUILT", "COMPARED", "MODES", "NEEDS_SHAPES", "Row", "Table", "agree", "check", "compared", "error_of", "flat", "outcome",
-           "quiet", "same_story", "tensorflow", "unrewritten"]
+__all__ = ["BUILT", "COMPARED", "MODES", "NEEDS_SHAPES", "Row", "Table", "agree", "check", "compared", "error_of", "flat",
+           "outcome", "quiet", "same_story", "tensorflow", "unrewritten"]
 
 MODES = {"known": np.float64, "dims": np.float64, "rank": np.float64, "constant": np.float64, "float32": np.float32}
 """How the inputs enter our graph: fed with a known shape, unknown dimensions or unknown rank, folded away; float64 as what."""
