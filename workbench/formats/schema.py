@@ -146,7 +146,13 @@ RunMetadata = step_stats 1 StepStats, partition_graphs 3 GraphDef*
 StepStats = dev_stats 1 DeviceStepStats*
 DeviceStepStats = device 1 string, node_stats 2 NodeExecStats*
 NodeExecStats = node_name 1 string, all_start_micros 2 int64, op_start_rel_micros 3 int64, op_end_rel_micros 4 int64,
-    all_end_rel_micros 5 int64, timeline_label 8 string, scheduled_micros 9 int64, thread_id 10 uint32
+    all_end_rel_micros 5 int64, memory 6 AllocatorMemoryUsed*, output 7 NodeOutput*, timeline_label 8 string,
+    scheduled_micros 9 int64, thread_id 10 uint32
+AllocatorMemoryUsed = allocator_name 1 string, total_bytes 2 int64, peak_bytes 3 int64, live_bytes 4 int64
+NodeOutput = slot 1 int32, tensor_description 3 TensorDescription
+TensorDescription = dtype 1 DataType, shape 2 TensorShapeProto, allocation_description 4 AllocationDescription
+AllocationDescription = requested_bytes 1 int64, allocated_bytes 2 int64, allocator_name 3 string, allocation_id 4 int64,
+    has_single_reference 5 bool, ptr 6 uint64
 
 Feature = bytes_list 1 BytesList |kind, float_list 2 FloatList |kind, int64_list 3 Int64List |kind
 Features = feature 1 {string Feature}

@@ -240,8 +240,8 @@ class RunOptions(_Options):
 
 class RunMetadata(_Options):
     """Takes what a run reports: `step_stats.dev_stats`, a record for every device with its name and the operations
-    (`node_stats`: names, times in microseconds, threads), and `partition_graphs`, where they were asked for: a GraphDef for
-    every device, after all rewrites, with what is sent and received; none before a run."""
+    (`node_stats`: names, times in microseconds, threads, what was computed and its bytes), and `partition_graphs`, where they
+    were asked for: a GraphDef for every device, after all rewrites, with what is sent and received; none before a run."""
 
     step_stats: Any
     partition_graphs: Any
@@ -260,8 +260,23 @@ class RunMetadata(_Options):
             shown = made.step_stats.dev_stats.add(device=device.device)
             for node in device.node_stats:
                 told = {name: getattr(node, name) for name in fields if hasattr(node, name)}
-                shown.node_stats.add(**{**told, "thread_id": told["thread_id"] & 0xFFFFFFFF})      # the field has 32 bits
+                lists = {name: [_of_node(name, one) for one in told.pop(name, ())] for name in ("output", "memory")}
+                shown.node_stats.add(**{**told, **lists, "thread_id": told["thread_id"] & 0xFFFFFFFF})      # it has 32 bits
         return made
+
+
+def _of_node(field: str, one: Any) -> Any:
+    """A record of an output or of memory as a message, which it is where it was read from one."""
+    if hasattr(one, "DESCRIPTOR"):
+        return one
+    if field == "memory":
+        return message("AllocatorMemoryUsed")(**vars(one))
+    from workbench.formats.values import shape_proto  # loaded when somebody asks for a message
+
+    told = one.tensor_description
+    return message("NodeOutput")(slot=one.slot, tensor_description=message("TensorDescription")(
+        dtype=told.dtype.as_datatype_enum, shape=shape_proto(told.shape),
+        allocation_description=message("AllocationDescription")(**vars(told.allocation_description))))
 
 
 def _of_device(device: str, graph: Any) -> Any:

@@ -1,15 +1,56 @@
-"""What one run reports to its caller: which operations ran on which device, and when."""
+"""What one run reports to its caller: which operations ran on which device, when, and how large what they computed was."""
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.graph import Tensor
+from workbench.core.graph.shape import Shape
 from workbench.core.trace import Journal, Span
 
-__all__ = ["DeviceStats", "NodeStats", "StepRecorder", "StepStats"]
+__all__ = ["AllocationDescription", "AllocatorMemoryUsed", "DeviceStats", "NodeOutput", "NodeStats", "StepRecorder",
+           "StepStats", "TensorDescription"]
 
 _SHOWN = ("op", "send", "recv", "queue")
+
+
+@dataclass(frozen=True)
+class AllocationDescription:
+    """Bytes of one value."""
+
+    requested_bytes: int
+    allocated_bytes: int
+    allocator_name: str
+
+
+@dataclass(frozen=True)
+class TensorDescription:
+    """One value. Dimensions that only the step knows are known as far as the bytes tell them."""
+
+    dtype: DType
+    shape: Shape
+    allocation_description: AllocationDescription
+
+
+@dataclass(frozen=True)
+class NodeOutput:
+    """An output of an operation in a step."""
+
+    slot: int
+    tensor_description: TensorDescription
+
+
+@dataclass(frozen=True)
+class AllocatorMemoryUsed:
+    """Bytes that an operation's outputs take; they may share their place with values that nobody reads any more."""
+
+    allocator_name: str
+    total_bytes: int
+    peak_bytes: int
+    live_bytes: int
 
 
 @dataclass(frozen=True)
@@ -17,8 +58,8 @@ class NodeStats:
     """One operation; times in microseconds, `all_start_micros` since the epoch, the others since that. `timeline_label` says
     `name = Type(names of what it reads)`.
 
-    Of `output` and `memory`, for which programs of TensorFlow look, nothing is recorded: what an operation computed may share
-    its place with others.
+    `output` has what it computed where the graph has an operation of that name; `memory` is empty where it computed a view of
+    what it read, or nothing.
     """
 
     node_name: str
@@ -28,8 +69,8 @@ class NodeStats:
     all_end_rel_micros: int
     timeline_label: str
     thread_id: int
-    output: tuple[Any, ...] = ()
-    memory: tuple[Any, ...] = ()
+    output: tuple[NodeOutput, ...] = ()
+    memory: tuple[AllocatorMemoryUsed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,11 +108,45 @@ class StepRecorder(Journal):
 
     def _node(self, span: Span, graph: Any) -> NodeStats:
         lasted, label = round((span.end - span.start) * 1e6), span.detail or span.kind
+        output: tuple[NodeOutput, ...] = ()
+        memory: tuple[AllocatorMemoryUsed, ...] = ()
         if graph.has(span.name):
             op = graph.operation(span.name)
+            allocator = span.device.rpartition(":")[0].rpartition(":")[2].lower()      # "cpu"
+            output = _outputs(op.outputs, span.nbytes, allocator)
+            if span.nbytes and not op.definition.view:
+                memory = AllocatorMemoryUsed(allocator, span.nbytes, span.nbytes, 0),
             kind = op.type if label == op.kind else label      # what was fused has a text of its own
             label = f"{op.name} = {kind}({', '.join(t.op.name for t in op.inputs)})"
-        return NodeStats(span.name, round(self.wall(span.start) * 1e6), 0, lasted, lasted, label, span.thread)
+        return NodeStats(span.name, round(self.wall(span.start) * 1e6), 0, lasted, lasted, label, span.thread,
+                         output, memory)
+
+
+def _outputs(tensors: Sequence[Tensor], total: int, allocator: str) -> tuple[NodeOutput, ...]:
+    """The outputs of an operation, which take `total` bytes together."""
+    shapes = [t.shape for t in tensors]
+    sizes = [_bytes(t.dtype, shape) for t, shape in zip(tensors, shapes)]
+    if sizes.count(None) == 1:      # what the others leave
+        late = sizes.index(None)
+        sizes[late] = left = max(0, total - sum(size for size in sizes if size is not None))
+        shapes[late] = _shape_of(tensors[late], left)
+    return tuple(NodeOutput(slot, TensorDescription(t.dtype, shape, AllocationDescription(size or 0, size or 0, allocator)))
+                 for slot, (t, shape, size) in enumerate(zip(tensors, shapes, sizes)))
+
+
+def _bytes(dtype: DType, shape: Shape) -> int | None:
+    """What a value takes, None where only the step knows: texts have any length."""
+    count = shape.num_elements()
+    return None if count is None or dtype.numpy.hasobject else count * dtype.size
+
+
+def _shape_of(tensor: Tensor, nbytes: int) -> Shape:
+    """The shape of a value of so many bytes, where one of its dimensions is unknown."""
+    dims = [] if tensor.shape.rank is None else tensor.shape.as_list()
+    step = tensor.dtype.size * math.prod(dim for dim in dims if dim is not None)
+    if dims.count(None) != 1 or not step:
+        return tensor.shape
+    return Shape([nbytes // step if dim is None else dim for dim in dims])
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

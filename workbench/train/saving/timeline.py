@@ -1,8 +1,8 @@
 """Timeline: the records of one step as a trace that Chrome's tracing view and Perfetto show."""
 from __future__ import annotations
 
+import itertools
 import json
-import logging
 import re
 from typing import Any
 
@@ -10,7 +10,6 @@ from workbench import errors
 
 __all__ = ["Timeline"]
 
-_log = logging.getLogger("workbench")
 _LABEL = re.compile(r".* = (.*)\((.*)\)", re.DOTALL)      # see NodeStats
 
 
@@ -24,11 +23,9 @@ class Timeline:
         self._stats, self._graph = step_stats, graph
 
     def generate_chrome_trace_format(self, show_dataflow: bool = True, show_memory: bool = False) -> str:
-        """The trace as JSON; with `show_dataflow` arrows from what makes a tensor to what reads it.
-        A step's records tell nothing of memory: where `show_memory` asks for it, a warning says where it is shown."""
-        if show_memory:
-            _log.warning("Timeline: show_memory=True adds nothing, as a step's records tell nothing of memory; Session.explain "
-                         "and the report show it")
+        """The trace as JSON; with `show_dataflow` arrows from what makes a tensor to what reads it, with `show_memory` the
+        bytes of each device that hold what is still to be read: what has no reader in these records stays to their end.
+        Several values may share a place, so that the device's pool can be smaller; Session.explain shows that."""
         events: list[dict[str, Any]] = []
         made: dict[str, dict[str, Any]] = {}
         for number, device in enumerate(self._stats.dev_stats):
@@ -39,6 +36,8 @@ class Timeline:
                 events.append(event)
         if show_dataflow:
             events += self._arrows(made)
+        if show_memory:
+            events += self._memory(made)
         return json.dumps({"traceEvents": events}, indent=4)
 
     def _event(self, node: Any, device: int, row: int) -> dict[str, Any]:
@@ -58,6 +57,28 @@ class Timeline:
                                              ("t", event, event["ts"])):
                         found.append({"ph": phase, "cat": "DataFlow", "name": source, "id": len(found) // 2, "pid": end["pid"],
                                       "tid": end["tid"], "ts": when})
+        return found
+
+
+    def _memory(self, made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+        """Counters, of each device one: what an operation computes is there from its start to the end of its last reader."""
+        ends = {event["args"]["name"]: event["ts"] + event["dur"] for event in made.values()}
+        over = max(ends.values(), default=0)
+        gone = dict[str, int]()
+        for event in made.values():
+            for source in [text for key, text in event["args"].items() if key.startswith("input")]:
+                gone[source] = max(gone.get(source, 0), ends[event["args"]["name"]])
+        found: list[dict[str, Any]] = []
+        for number, device in enumerate(self._stats.dev_stats):
+            changes: dict[int, int] = {}
+            for node in device.node_stats:
+                for memory in node.memory:
+                    for when, nbytes in ((made[node.node_name]["ts"], memory.total_bytes),
+                                         (gone.get(node.node_name, over), -memory.total_bytes)):
+                        changes[when] = changes.get(when, 0) + nbytes
+            times = sorted(changes)
+            found += [{"ph": "C", "cat": "Memory", "name": "held", "pid": number, "tid": 0, "ts": when, "args": {"bytes": held}}
+                      for when, held in zip(times, itertools.accumulate(changes[when] for when in times))]
         return found
 
 
