@@ -40,7 +40,7 @@ class Told:
 
 
 class Wire(Connection):
-    """`sent` are (step, message) in order; `on_send` is called before one is kept."""
+    """`sent` are (step, message) in order; `on_send` is called before one is kept, `on_kept` when it is."""
 
     def __init__(self, peer: str = "peer", on_send: Callable[[m.Message], None] = lambda message: None) -> None:
         super().__init__(peer, SESSION)
@@ -48,6 +48,7 @@ class Wire(Connection):
         self.sessions: list[int] = []
         self.started = False
         self._on_send = on_send
+        self.on_kept: Callable[[m.Message], None] = lambda message: None
 
     def start(self, on_frame: Any, on_close: Any, group: Any = None) -> None:
         self._on_frame, self._on_close, self.started = on_frame, on_close, True
@@ -70,6 +71,7 @@ class Wire(Connection):
         self._on_send(message)
         self.sent.append((header.step, message))
         self.sessions.append(header.session)
+        self.on_kept(message)
         return True
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ class Scene:
         """Run a step on a thread of its own, as far as so many tasks have it."""
         arrived = threading.Semaphore(0)
         for wire in self.wires.values():
-            wire._on_send = lambda message: arrived.release() if type(message) in (m.RunStep, m.Abort) else None
+            wire.on_kept = lambda message: arrived.release() if type(message) in (m.RunStep, m.Abort) else None
 
         def run() -> None:
             try:
