@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +23,9 @@ from workbench.cluster.dask.launch import PRELOADED
 LOADED = [define.__module__, "sklearn.datasets", "workbench.tf1",
           "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
 """What processes of the tests load besides."""
+
+NEVER = 3600.0
+"""A heartbeat that no test waits for: what is lost is told by the end of its connection, or not at all."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,15 +61,14 @@ def doomed() -> Iterator[Client]:
         yield client
 
 
-def kill(pid: int) -> float:
-    """Kill a process; returns when it had ended, for what follows is measured from there, not from a signal on its way."""
+def kill(pid: int) -> None:
+    """Kill a process; returns when it has ended: the signal takes effect a moment later."""
     ended = os.pidfd_open(pid)
     try:
         os.kill(pid, signal.SIGKILL)
         poll = select.poll()               # not select(), which refuses descriptors from 1024 on
         poll.register(ended, select.POLLIN)
         poll.poll()
-        return time.monotonic()
     finally:
         os.close(ended)
 

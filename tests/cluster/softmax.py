@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,12 +58,11 @@ class Script:
 
 
 class Replica(threading.Thread):
-    """One asynchronous replica at its own pace; `error` is what ended it early, and `ended` when."""
+    """One asynchronous replica at its own pace; `error` is what ended it early."""
 
     def __init__(self, script: Script, session: wb.Session, number: int, steps: int) -> None:
         super().__init__(name=f"replica-{number}")
         self.error: errors.Error | None = None
-        self.ended = 0.0                     # when, by the monotonic clock
         self.losses: list[float] = []
         self.moving = threading.Event()      # three steps are done
         self._script, self._session, self._number, self._steps = script, session, number, steps
@@ -81,7 +79,7 @@ class Replica(threading.Thread):
                 if i == 2:
                     self.moving.set()
         except errors.Error as error:
-            self.error, self.ended = error, time.monotonic()
+            self.error = error
 
 
 def model() -> Tower:

@@ -6,14 +6,14 @@ import random
 import signal
 import socket
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed import Client
 
-from tests.cluster.conftest import hosted, kill, no_new_threads, start
+from tests.cluster.conftest import NEVER, hosted, kill, no_new_threads, start
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -31,7 +31,7 @@ def running_step(cluster: Cluster, handle: str, tasks: Sequence[str] = ()) -> tu
         try:
             cluster.run_step(handle)
         except errors.Error as error:
-            outcome.append((time.monotonic(), error))
+            outcome.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -44,16 +44,15 @@ def running_step(cluster: Cluster, handle: str, tasks: Sequence[str] = ()) -> tu
 @pytest.mark.parametrize("relayed", [False, True], ids=["from the chief", "from a task"])
 @pytest.mark.parametrize("job", ["ps", "worker"])
 def test_kill_in_the_middle_of_a_step(doomed, job, relayed):
-    with Cluster(doomed, 1, 1, engine="echo") as cluster:
+    with Cluster(doomed, 1, 1, engine="echo", heartbeat=NEVER) as cluster:
         server, worker = cluster.tasks
         cluster.register_all("h", dict.fromkeys(cluster.tasks, b"hang"), {server: [worker], worker: [server]},
                              relays={worker: server} if relayed else {})
         victim = f"/job:{job}/task:0"
         thread, outcome = running_step(cluster, "h")
-        killed = kill(cluster.pids[victim])
-        thread.join(30)
-        when, error = outcome[0]
-        assert when - killed < cluster.heartbeat / 2      # the end of a connection tells, not a silence
+        kill(cluster.pids[victim])
+        thread.join(60)
+        [error] = outcome
         assert type(error) is errors.AbortedError
         address = cluster.addresses[victim]
         assert error.message.startswith(f"step 1: {victim} at {address} was lost (")
@@ -83,7 +82,7 @@ def test_a_step_without_the_killed_task_goes_on():
             cluster.run_step("other")
         assert cluster.status()[server]["active"] != "[]" and not outcome
     thread.join(30)
-    assert type(outcome[0][1]) is errors.CancelledError          # by the end of the cluster
+    assert type(outcome[0]) is errors.CancelledError          # by the end of the cluster
 
 
 def thread_states(pid: int) -> set[str]:
@@ -92,22 +91,38 @@ def thread_states(pid: int) -> set[str]:
     return {stat.read_text().rpartition(")")[2].split()[0] for stat in stats}
 
 
-def test_a_stopped_process_blows_the_deadline_then_the_heartbeat(doomed):
-    with Cluster(doomed, 1, 1, engine="echo", heartbeat=2.0) as cluster:
+@pytest.fixture
+def stopped(doomed: Client) -> Iterator[Cluster]:
+    """A cluster whose worker says nothing more. Nobody is taken for lost until the test asks for that: a busy machine is silent
+    for seconds, too."""
+    with Cluster(doomed, 1, 1, engine="echo", heartbeat=NEVER) as cluster:
         cluster.register_all("h", dict.fromkeys(cluster.tasks, b"exchange"), {})
         cluster.run_step("h")
-        _, worker = cluster.tasks
-        os.kill(cluster.pids[worker], signal.SIGSTOP)
-        eventually(lambda: thread_states(cluster.pids[worker]) == {"T"})      # the signal takes effect a moment later
+        pid = cluster.pids[cluster.tasks[1]]
+        os.kill(pid, signal.SIGSTOP)
         try:
-            with pytest.raises(errors.DeadlineExceededError, match=f"no answer within 0.3 s from .*{worker} at tcp"):
-                cluster.run_step("h", deadline=0.3)
-            with pytest.raises((errors.AbortedError, errors.UnavailableError), match=f"{worker} at .* (was|is) lost"):
-                cluster.run_step("h", feeds_by_task={worker: {"x": np.zeros(5_000_000)}})       # blocks in the socket
-            with pytest.raises(errors.UnavailableError, match=f"{worker} at .* is lost"):
-                cluster.run_step("h")
+            eventually(lambda: thread_states(pid) == {"T"})      # the signal takes effect a moment later
+            yield cluster
         finally:
-            os.kill(cluster.pids[worker], signal.SIGCONT)
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_step_on_a_stopped_process_blows_its_deadline(stopped: Cluster):
+    worker = stopped.tasks[1]
+    stopped._tracker.heartbeat = 2.0      # that long its last word is waited for
+    with pytest.raises(errors.DeadlineExceededError, match=f"no answer within 0.3 s from .*{worker} at tcp"):
+        stopped.run_step("h", deadline=0.3)
+    assert "was aborted and still runs there after 2 s" in str(stopped.lost[worker])
+    with pytest.raises(errors.UnavailableError, match=r"at .* is lost"):
+        stopped.run_step("h")
+
+
+def test_a_stopped_process_blows_the_heartbeat(stopped: Cluster):
+    worker = stopped.tasks[1]
+    stopped.heartbeat = 2.0
+    with pytest.raises((errors.AbortedError, errors.UnavailableError), match=r"at .* (was|is) lost"):
+        stopped.run_step("h", feeds_by_task={worker: {"x": np.zeros(5_000_000)}})       # blocks in the socket
+    eventually(lambda: "no sign of life for 2 s" in str(stopped.lost.get(worker)))
 
 
 def test_the_chief_dies_and_the_tasks_clean_up(client):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.cluster.conftest import kill, start
+from tests.cluster.conftest import NEVER, kill, start
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -120,13 +120,14 @@ def test_what_fails_in_a_loop_ends_all_of_them_and_says_where_and_why(client):
 
 def test_after_the_loss_of_a_worker_loops_go_on_from_the_newest_checkpoint(tmp_path):
     local, client = start(4)
-    with local, client, Cluster(client, 1, 2, heartbeat=5.0) as cluster, wb.Graph().as_default():
+    with local, client, Cluster(client, 1, 2, heartbeat=NEVER) as cluster, wb.Graph().as_default():
         replicas, step = build(wb.from_dask(cluster, numbers()), 10)
-        struck: list[float] = []
+        struck: list[int] = []
 
         def strike(values):
             if not struck:
-                struck.append(kill(cluster.pids[WORKERS[1]]))
+                struck.append(cluster.pids[WORKERS[1]])
+                kill(struck[0])
         wb.train.run(replicas.steps, cluster, steps=100, folder=tmp_path, save_steps=20, on_step=strike)
         assert struck and cluster.generation == 1
         with wb.Session(cluster) as session:

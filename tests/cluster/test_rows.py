@@ -11,7 +11,7 @@ import pytest
 from distributed import get_client, wait
 
 import workbench as wb
-from tests.cluster.conftest import kill, start
+from tests.cluster.conftest import NEVER, kill, start
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.chief.member import Member
@@ -162,7 +162,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(client, cluster):
 
 def test_after_a_loss_each_task_goes_on_in_the_same_partitions_and_no_row_is_lost_or_doubled(tmp_path):
     local, client = start(4)
-    with local, client, Cluster(client, 1, 2, heartbeat=5.0) as cluster:
+    with local, client, Cluster(client, 1, 2, heartbeat=NEVER) as cluster:
         x = client.persist(images()[:, 0])
         rows, graph = wb.from_dask(cluster, x, shuffle=True, seed=3), wb.Graph()
         with graph.as_default():
@@ -176,8 +176,9 @@ def test_after_a_loss_each_task_goes_on_in_the_same_partitions_and_no_row_is_los
 
             def strike(value):
                 if not struck and value >= 12:
-                    struck.append(kill(cluster.pids[WORKERS[1]]))
-            struck: list[float] = []
+                    struck.append(cluster.pids[WORKERS[1]])
+                    kill(struck[0])
+            struck: list[int] = []
             wb.train.run(count, cluster, steps=PARTITIONS * 5 // 2, folder=tmp_path, save_steps=5, on_step=strike)
             assert struck and cluster.generation == 1
             with wb.Session(cluster) as session:

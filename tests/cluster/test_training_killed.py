@@ -6,7 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.cluster import softmax
-from tests.cluster.conftest import kill, no_new_threads, our_sockets, our_threads
+from tests.cluster.conftest import NEVER, kill, no_new_threads, our_sockets, our_threads
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 
@@ -19,7 +19,7 @@ WORKERS = ["/job:worker/task:0", "/job:worker/task:1"]
 def test_a_killed_process_ends_training_in_a_clear_error(victim):
     me = psutil.Process()
     threads, sockets, children = our_threads(), our_sockets([me.pid]), _children(me)
-    cluster = Cluster(None, 1, 2)
+    cluster = Cluster(None, 1, 2, heartbeat=NEVER)
     try:
         script = softmax.build(WORKERS, ["/job:ps/task:0"], "async")
         session = wb.Session(cluster, graph=script.graph)
@@ -27,11 +27,11 @@ def test_a_killed_process_ends_training_in_a_clear_error(victim):
         replicas = script.start_async(session, 1_000_000)
         for replica in replicas:
             assert replica.moving.wait(30)
-        address, killed = cluster.addresses[victim], kill(cluster.pids[victim])
+        address = cluster.addresses[victim]
+        kill(cluster.pids[victim])
         struck = replicas if "ps" in victim else replicas[1:]      # the other replica has no part in that task
         for replica in struck:
-            replica.join(30)
-            assert replica.ended - killed < cluster.heartbeat / 2      # the end of a connection tells, not a silence
+            replica.join(60)
             assert isinstance(replica.error, (errors.AbortedError, errors.UnavailableError))
             assert f"{victim} at {address}" in replica.error.message and "lost" in replica.error.message
             assert "start a new one and restore the newest checkpoint" in replica.error.message
