@@ -22,6 +22,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
 from workbench.cluster.link.buffers import BufferPool
 from workbench.core.graph.build import ops
+from workbench.train.config import RunOptions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
 
@@ -35,14 +36,14 @@ def test_an_aborted_step_writes_nothing_after_the_user_heard_of_it(client):
         added = v.assign_add(ops.held_by_the_test(wb.placeholder_with_default(1.0, [])))
         feed = wb.placeholder(wb.float32, [])
         restored = v.assign(feed)
-    with Cluster(client, 1, 1, step_deadline=0.5) as cluster, wb.Session(cluster) as session:
+    with Cluster(client, 1, 1) as cluster, wb.Session(cluster) as session:
         client.run(slow_operation.control, "hold")
         session.run(v.initializer)
         heard: list[errors.Error] = []
 
         def train() -> None:
             try:
-                session.run(added)
+                session.run(added, options=RunOptions(timeout_in_ms=500))
             except errors.DeadlineExceededError as error:
                 heard.append(error)
                 session.run(restored, {feed: 100.0})
@@ -130,7 +131,7 @@ def separate(tmp_path) -> Iterator[tuple[str, int]]:
     quietly = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     made = [subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
                               "--no-dashboard", "--scheduler-file", where], **quietly)]
-    eventually(lambda: Path(where).exists(), 60)
+    eventually(lambda: Path(where).exists() and Path(where).read_text().endswith("}"), 60)      # written to its end
     for _ in range(2):
         made.append(subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", where,
                                       "--no-nanny", "--no-dashboard", "--nthreads", "1", "--host", "127.0.0.1"], **quietly))
