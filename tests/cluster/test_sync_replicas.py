@@ -29,7 +29,7 @@ def test_training_goes_on_when_one_worker_is_killed(aggregate):
             gradient = wb.placeholder_with_default(np.full(4, -1, np.float32), [4]) * 1.0
         trains.append(optimizer.apply_gradients([(gradient, w)], step))
     init, local, chief = wb.global_variables_initializer(), wb.local_variables_initializer(), optimizer.chief_init_op
-    dropped, reached = optimizer.dropped_gradients, threading.Event()
+    victim, dropped, reached, killed = 2, optimizer.dropped_gradients, threading.Event(), threading.Event()
 
     dask, client = start(4)
     with dask, client, Cluster(client, 1, 3) as cluster, wb.Session(cluster) as session:
@@ -42,10 +42,12 @@ def test_training_goes_on_when_one_worker_is_killed(aggregate):
 
         def work(number: int) -> None:
             try:
-                while (done := int(session.run(step))) < 40:      # nobody leaves the other alone in a round
+                while (done := int(session.run(step))) < 40 or number == victim:      # nobody leaves another alone in a round
                     session.run(trains[number])
-                    if done == 10:
+                    if done >= 10:
                         reached.set()
+                    if done >= 30:                                # they may be faster than who kills
+                        killed.wait(60)
             except errors.Error as error:
                 ended.append(error)
 
@@ -53,7 +55,8 @@ def test_training_goes_on_when_one_worker_is_killed(aggregate):
         for thread in threads:
             thread.start()
         assert reached.wait(60)
-        kill(cluster.pids[workers[2]])
+        kill(cluster.pids[workers[victim]])
+        killed.set()
         for thread in threads:
             thread.join(60)
             assert not thread.is_alive()
