@@ -225,8 +225,8 @@ def test_close_leaves_nothing_behind(client, echo):
             cluster.run_step("stuck", deadline=0.05)
         cluster.close()
         cluster.close()
-    # the workers close their ends on threads of their own
-    eventually(lambda: our_threads() == [] and our_sockets((os.getpid(), *pids)) == [])
+        # the workers close their ends on threads of their own
+        eventually(lambda: our_threads() == [] and our_sockets((os.getpid(), *pids)) == [])
     eventually(lambda: all(now <= threads[worker] for worker, now in client.run(threading.active_count).items()))
     eventually(lambda: all(open_files(pid) <= then + 2 for pid, then in zip((os.getpid(), *pids), before)))
     with pytest.raises(errors.FailedPreconditionError, match="Cluster: it is closed; start a new one"):
