@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.data_fixture import use_data_beside_the_checkout
+from workbench.cluster.chief.server import free_ports
 
 PATIENCE = 60_000        # milliseconds
 RESTARTED_MEANWHILE = "Could not restore the debugger state: Canceled future"
@@ -24,12 +24,6 @@ KERNEL_GONE = "Error: widget model not found"
 saved, which JupyterLab does by itself every two minutes."""
 SETTINGS = {"fetchNews": "false", "checkForUpdates": False}
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -78,7 +72,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     notices.parent.mkdir(parents=True)
     notices.write_text(json.dumps(SETTINGS))
     _link_extension(home / "data")
-    port = _free_port()
+    [port] = free_ports(1)
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
          "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}", "--IdentityProvider.token=",

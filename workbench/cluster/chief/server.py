@@ -9,6 +9,7 @@ import secrets
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from workbench import errors
@@ -31,6 +32,7 @@ logger = logging.getLogger("workbench")
 
 _PROTOCOLS = {None: "tcp", "grpc": "tcp", "tcp": "tcp", "tls": "tls"}
 _HEARTBEAT = 30.0      # seconds
+_LOWEST_PORT = 10_000      # of free ones; those of well-known services are below
 _END_SECONDS = 5.0    # that a parameter server may take to hear of the end of the job
 
 
@@ -156,12 +158,29 @@ def create_local_cluster(num_workers: int, num_ps: int, protocol: str | None = "
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens at now."""
+    """Ports that nobody listens at now, of those that the system gives to nobody: a connection of any process has one of the
+    others, which would be in use when a server comes to listen there."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
-            one.bind(("127.0.0.1", 0))
+            _bind_apart(one)
         return [one.getsockname()[1] for one in sockets]
+
+
+def _bind_apart(one: socket.socket) -> None:
+    apart = range(_LOWEST_PORT, _first_given())
+    for port in secrets.SystemRandom().sample(apart, min(len(apart), 100)):
+        with contextlib.suppress(OSError):
+            return one.bind(("127.0.0.1", port))
+    return one.bind(("127.0.0.1", 0))
+
+
+def _first_given() -> int:
+    """The lowest port that the system gives to those who ask for any."""
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError):      # not Linux
+        return 49152
 
 
 class _ProgramCluster(Cluster):
