@@ -14,6 +14,7 @@ from workbench import errors
 from workbench.core.run.gate import gate
 from workbench.train.progress import Progress
 from workbench.train.sessions.background import Training
+from workbench.viz.hub import Hub
 from workbench.widgets import displays, tracebacks
 from workbench.widgets.peer import PACE
 from workbench.widgets.training import TrainingView, bundle
@@ -88,7 +89,13 @@ def test_the_widget_follows_to_the_end(training):
     assert view.bar.value == 1.0 and view.bar.bar_style == "success" and "<b>Finished</b>" in view.facts.value
 
 
-def test_the_widget_of_a_paused_training_says_so_whether_or_not_it_has_begun(training):
+@pytest.fixture
+def unserved(monkeypatch):
+    """No thread serves what is made meanwhile: the test alone does."""
+    monkeypatch.setattr(Hub, "attach", lambda hub, sink: None)
+
+
+def test_the_widget_of_a_paused_training_says_so_whether_or_not_it_has_begun(training, unserved):
     run, _ = training
     seen(run, 3)
     gate.pause()
@@ -101,11 +108,10 @@ def test_the_widget_of_a_paused_training_says_so_whether_or_not_it_has_begun(tra
     assert "<b>Running</b>" in view.facts.value and view.pause.description == "Pause"
 
 
-def test_the_widget_says_new_numbers_at_the_pace_of_pages(training, monkeypatch):
+def test_the_widget_says_new_numbers_at_the_pace_of_pages(training, unserved, monkeypatch):
     run, _ = training
     seen(run, 3)
     view, shown = TrainingView(run), []
-    view._hub.detach(view)
     monkeypatch.setattr(view, "show", lambda: shown.append(1))
     for now in (1e6, 1e6 + 0.1, 1e6 + 0.9 * PACE, 1e6 + 1.1 * PACE):
         view.serve(now)

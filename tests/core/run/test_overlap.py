@@ -5,8 +5,8 @@ import contextlib
 import gc
 import itertools
 import threading
-import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from tests.threadless import without_threads
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.kernels.threads import set_threads
+from workbench.core.run import crew as crews
 from workbench.core.run.crew import Crew, Hands
 from workbench.train.config import RunOptions
 
@@ -264,9 +265,14 @@ def test_without_anybody_who_serves_a_visit_does_all_work():
     crew.close()
 
 
-def test_a_crew_ends_in_its_time_however_many_threads_do_not():
+def test_a_crew_ends_in_its_time_however_many_threads_do_not(monkeypatch):
     """Each may be in a kernel that does not return; their times do not add up."""
     crew, goes_on, inside = Crew(), threading.Event(), threading.Semaphore(0)
+    now, waited = [7.0], []
+
+    def join(thread: threading.Thread, most: float) -> None:
+        waited.append(most)
+        now[0] += most
 
     def work() -> None:
         inside.release()
@@ -275,11 +281,12 @@ def test_a_crew_ends_in_its_time_however_many_threads_do_not():
         crew.start(work)
     for _ in range(16):
         assert inside.acquire(timeout=PATIENCE)
-    began = time.monotonic()
-    crew.close(0.25)
-    took = time.monotonic() - began
+    with monkeypatch.context() as scripted:
+        scripted.setattr(threading.Thread, "join", join)
+        scripted.setattr(crews, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        crew.close(0.25)
     goes_on.set()
-    assert 0.25 <= took < 2
+    assert waited == [0.25, *[0.0] * 15]
     crew.close()
 
 
