@@ -21,13 +21,19 @@ class Module:
     source: str
     package: bool = False
 
-    @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.source)
+    @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return nodes(self.source)
 
     @cached_property
     def imports_and_calls(self) -> list[ast.AST]:
-        return [node for node in ast.walk(self.tree) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call))]
+        return [node for node in self.nodes if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call))]
+
+
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """Every node of a source, outer ones first: many rules ask for those of the whole package, which take seconds to find."""
+    return tuple(ast.walk(ast.parse(source)))
 
 
 def modules(root: Path = ROOT) -> dict[str, Module]:
@@ -174,7 +180,7 @@ def calls(known: Mapping[str, Module], banned: str, allowed: Mapping[str, str]) 
     """Calls of `banned` built-ins by their plain names beyond those `allowed`, `shell=True`, `allow_pickle=True`."""
     faults = []
     for module in known.values():
-        for node in ast.walk(module.tree):
+        for node in module.imports_and_calls:
             if not isinstance(node, ast.Call):
                 continue
             name = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -192,6 +198,8 @@ def oversize(known: Mapping[str, Module], lines: int, function_lines: int) -> di
 
     def visit(node: ast.AST, path: str, module: Module) -> None:
         for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+                continue          # no function stands in an expression
             inner = path
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 inner = f"{path}.{child.name}" if path else child.name
@@ -201,7 +209,7 @@ def oversize(known: Mapping[str, Module], lines: int, function_lines: int) -> di
             visit(child, inner, module)
 
     for module in known.values():
-        visit(module.tree, "", module)
+        visit(module.nodes[0], "", module)
     return found
 
 
@@ -211,7 +219,7 @@ def unexplained(known: Mapping[str, Module]) -> list[str]:
     for module in known.values():
         first = module.source.split("\n", 1)[0]
         sentence = first.removeprefix('"""').removesuffix('"""').strip()
-        if not first.startswith('"""') or not sentence.endswith((".", ":")) or not ast.get_docstring(module.tree):
+        if not first.startswith('"""') or not sentence.endswith((".", ":")) or not ast.get_docstring(module.nodes[0]):
             faults.append(f"{module.name}:1 starts with {first[:60]!r}, but the first line says in one sentence what "
                           "the module owns")
     return faults

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import pytest
@@ -18,7 +18,7 @@ OPERATIONS = "core.ops.*"      # where functions with a kernel's signature stand
 def unread(name: str, source: str) -> list[str]:
     """"module:line function(argument)" for each argument that its function never reads and that is not a hint."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in layers.nodes(source):
         if not isinstance(node, ast.FunctionDef) or _only_describes(node):
             continue
         if layers.matches(name, OPERATIONS) and not any(getattr(d, "id", "") == "composed" for d in node.decorator_list):
@@ -77,11 +77,11 @@ FOR_PROGRAMS = {
 @cache
 def attributes_read() -> frozenset[str]:
     """The names of all attributes that the package reads somewhere, of any object, with getattr too."""
-    return frozenset(name for m in layers.modules().values() for name in _asked(m.tree)) | FOR_PROGRAMS
+    return frozenset(name for m in layers.modules().values() for name in _asked(m.nodes)) | FOR_PROGRAMS
 
 
-def _asked(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _asked(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             yield node.attr
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr":
@@ -91,7 +91,7 @@ def _asked(tree: ast.AST) -> Iterator[str]:
 def kept_unread(name: str, source: str) -> list[str]:
     """"module:line class.attribute" for each private attribute that __init__ sets and that nobody reads."""
     found = []
-    for owner in ast.walk(ast.parse(source)):
+    for owner in layers.nodes(source):
         begin = next((node for node in getattr(owner, "body", ()) if isinstance(node, ast.FunctionDef)
                       and node.name == "__init__"), None) if isinstance(owner, ast.ClassDef) else None
         for node in ast.walk(begin) if begin is not None else ():
