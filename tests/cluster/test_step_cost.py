@@ -19,7 +19,7 @@ STEPS = 40
 SENDS = {"send", "sendmsg", "sendall"}
 ROLES = {"MainThread": "client", "workbench-receive-chief": "client's receiver", "workbench-receive-/job:ps/task:0": "server",
          "workbench-receive-/job:worker/task:1": "worker"}      # worker 0's process is the client, too
-BARS = {"client": (2, 36), "client's receiver": (0, 39), "server": (3, 192), "worker": (3, 140)}
+BARS = {"client": (2, 33), "client's receiver": (0, 33), "server": (3, 182), "worker": (3, 140)}
 """role -> (messages sent in a step, Python functions called), of which the latter leaves a tenth for what is added"""
 
 

@@ -10,7 +10,7 @@ __all__ = ["OUTSIDE", "Edge", "join_edge", "numbered", "split_edge", "target_of"
 
 OUTSIDE = "0:0"
 """The frame of what runs in no loop."""
-_KEPT: Final = 4096      # edges whose parts are kept, for they come in every step
+_KEPT: Final = 4096      # edges that are kept with their parts, for they come in every step
 
 
 class Edge(NamedTuple):
@@ -22,6 +22,7 @@ class Edge(NamedTuple):
     frame: str
 
 
+@functools.lru_cache(_KEPT)
 def join_edge(tensor: str, source: str, target: str, frame: str = OUTSIDE) -> str:
     """The name under which one tensor travels from `source` to `target` (full device names) in each step.
 

@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.core.kernels.arithmetic import FLUSHES, Arithmetic
+from workbench.core.kernels.arithmetic import FLUSHES, Arithmetic, computing
 
 SMALL = np.float32(1e-38)      # subnormal
 flushes = pytest.mark.skipif(not FLUSHES, reason="subnormal numbers stay what they are on this system")
@@ -71,6 +71,20 @@ def test_who_flushed_before_flushes_still() -> None:
         session.run(x * 0.5, {x: np.full(2, SMALL)})
         assert not keeps()
     assert keeps()
+
+
+@flushes
+def test_a_thread_of_many_steps_computes_as_they_do_until_it_ends_that() -> None:
+    before = np.geterr()
+    with computing():
+        for _ in range(2):
+            with Arithmetic():
+                assert not keeps() and set(np.geterr().values()) == {"ignore"}
+            assert not keeps() and set(np.geterr().values()) == {"ignore"}
+    assert keeps() and np.geterr() == before
+    with Arithmetic():
+        assert not keeps()
+    assert keeps() and np.geterr() == before
 
 
 @flushes

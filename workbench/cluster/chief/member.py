@@ -7,13 +7,14 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from workbench import errors
 from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire import messages as m
-from workbench.cluster.wire.frames import Frame
+from workbench.cluster.wire.frames import THROUGH, Frame, decode_through
 from workbench.core.trace import Journal
 
 __all__ = ["Member"]
@@ -27,6 +28,7 @@ class Listener(Protocol):
     """Who hears what tasks say of steps, and of losses."""
 
     def on_step(self, member: Member, step: int, message: m.Message) -> None: ...
+    def on_through(self, step: int, seconds: Mapping[str, float]) -> None: ...
     def on_link_lost(self, member: Member, peer: str, why: str) -> None: ...
     def on_lost(self, member: Member, error: BaseException | None) -> None: ...
 
@@ -155,10 +157,14 @@ class Member:
 
     # receiving
     def _on_frame(self, connection: Connection, frame: Frame) -> None:
-        message, number = m.decode(frame), frame.header.step
-        self.unanswered = 0
+        header = frame.header
+        number, self.unanswered = header.step, 0
+        if header.kind == THROUGH:                  # nearly all
+            self._listener.on_through(number, decode_through(frame))
+            return
+        message = m.decode(frame)
         kind = type(message)
-        if kind is m.Through or kind is m.Done or kind is m.Failed or kind is m.Ended:
+        if kind is m.Done or kind is m.Failed or kind is m.Ended:
             self._listener.on_step(self, number, message)
         elif kind is m.ClockReply:
             self._on_clock(message)                 # type: ignore[arg-type]

@@ -262,9 +262,7 @@ class Tracker:
         pending = self.pending.get(step)
         if pending is None:
             return                                              # nobody waits for its end any more
-        if isinstance(message, m.Through):
-            self._done(pending, message.seconds, [])
-        elif isinstance(message, m.Done):
+        if isinstance(message, m.Done):
             self._done(pending, {member.task: message.seconds}, message.fetches)
         elif isinstance(message, m.Failed):
             error = errors.by_name(message.error, message.message)
@@ -276,6 +274,12 @@ class Tracker:
                 pending.over_at(member.task)
         else:
             pending.over_at(member.task)
+
+    def on_through(self, step: int, seconds: Mapping[str, float]) -> None:
+        """Tasks with nothing to fetch are through with a step, as one of them says."""
+        pending = self.pending.get(step)
+        if pending is not None:
+            self._done(pending, seconds, [])
 
     def _done(self, pending: PendingStep, seconds: Mapping[str, float], fetches: list[Any]) -> None:
         """Tasks are done with their parts, as one says itself, or the one where they heard of the step."""

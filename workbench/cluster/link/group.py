@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from typing import Protocol
 
-from workbench.cluster.link.leader import Leadership
+from workbench.cluster.link.leader import Leadership, Manner
 
 __all__ = ["Grouped", "ReceiverGroup"]
 
@@ -29,8 +29,9 @@ class Grouped(Protocol):
 class ReceiverGroup:
     """Waits on all its connections at once (Linux epoll; elsewhere `add` refuses and each keeps its own thread)."""
 
-    def __init__(self, label: str) -> None:
-        self.leadership = Leadership(self._turn, label)
+    def __init__(self, label: str, manner: Manner = contextlib.nullcontext) -> None:
+        """The thread is in a `manner()` as long as it receives, see `Leadership`."""
+        self.leadership = Leadership(self._turn, label, manner)
         self._lock = threading.Lock()
         self._connections: dict[int, Grouped] = {}
         self._ready: deque[tuple[Grouped, bool]] = deque()     # (connection, its socket was not read yet)

@@ -80,8 +80,7 @@ class Inbox:
         start = begin + _HEADER
         if start > self._end:
             return None
-        header = parse_header(scratch, begin)
-        kind, _, session, _, meta, _, data = header
+        header = kind, _, session, _, meta, _, data = parse_header(scratch, begin)
         if session != self._session:
             self._check(header)
         middle = start + meta

@@ -1,6 +1,7 @@
 """Leader and followers: receiving is a role that one thread has at a time and may hand over before it blocks."""
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -8,9 +9,10 @@ from typing import Any, Protocol
 from workbench import errors
 from workbench.core.threads import start_thread
 
-__all__ = ["Leadership", "keep", "receiving", "release_receiver"]
+__all__ = ["Leadership", "Manner", "keep", "receiving", "release_receiver"]
 
 _current = threading.local()
+Manner = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class Keeper(Protocol):
@@ -40,6 +42,9 @@ def _resign() -> None:
     """The calling thread receives no more."""
     _let_go()
     _current.leadership = _current.kept = None
+    manner, _current.manner = getattr(_current, "manner", None), None
+    if manner is not None:
+        manner.__exit__(None, None, None)
 
 
 def release_receiver(needed: bool = False) -> None:
@@ -71,8 +76,9 @@ class Leadership:
     new thread takes the next turn; the old one parks itself afterwards (D. Schmidt's leader/followers pattern).
     """
 
-    def __init__(self, turn: Callable[[], bool], label: str) -> None:
-        self._turn, self._label = turn, label
+    def __init__(self, turn: Callable[[], bool], label: str, manner: Manner = contextlib.nullcontext) -> None:
+        """The thread that has the role is in a `manner()` of its own as long as it has it."""
+        self._turn, self._label, self._manner = turn, label, manner
         self._changed = threading.Condition()
         self._parked = 0                 # threads that nobody called yet
         self._calls = 0                  # hand-overs that a parked thread has not yet taken up
@@ -110,24 +116,25 @@ class Leadership:
             self.start()
         except errors.ResourceExhaustedError:
             self.term -= 1
-            _current.leadership, _current.kept = self, kept
+            self._lead(kept)
             raise
 
     def _run(self) -> None:
-        kept = self._lead()
+        kept = self._lead({})
         while self._turn():
             if kept:
                 _let_go()
             if _current.leadership is not self:
                 if not self._park():
                     return
-                kept = self._lead()
+                kept = self._lead({})
         _resign()
 
-    def _lead(self) -> dict[tuple[Keeper, str], list[Any]]:
-        """The calling thread is the leader; what it will keep."""
-        _current.leadership, _current.kept = self, {}
-        return _current.kept
+    def _lead(self, kept: dict[tuple[Keeper, str], list[Any]]) -> dict[tuple[Keeper, str], list[Any]]:
+        """The calling thread is the leader; `kept` is what it will keep."""
+        _current.leadership, _current.kept, _current.manner = self, kept, self._manner()
+        _current.manner.__enter__()
+        return kept
 
     def _park(self) -> bool:
         """Wait to become the leader again; False when this thread should end."""

@@ -1,6 +1,7 @@
 """Steps that a task passes on to others: who of them is through, so that it gives the chief one answer for all."""
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ from workbench.cluster.task.failures import failed
 from workbench.cluster.wire import messages as m
 
 __all__ = ["Relays"]
+
+_KEPT = 256      # orders that are kept, for they come again and again
 
 
 class Relays:
@@ -33,8 +36,8 @@ class Relays:
         """Pass the step on to those that the order names."""
         with self._lock:
             self._missing[step], self._seconds[step] = {self._name, *order.relay}, {}
-        passed = m.RunStep(order.handle, order.live, order.trace, {}, order.driver, order.incarnation, order.sequence)
-        self._post(order.relay, passed, step)
+        self._post(order.relay, _passed(order.handle, order.live, order.trace, order.driver, order.incarnation,
+                                        order.sequence), step)
 
     def ended(self, step: int, relay: str, seconds: float, fetches: list[Any]) -> None:
         """This task is done with a step that `relay` passed on to it, or else it to others."""
@@ -76,3 +79,9 @@ class Relays:
     def known(self) -> list[int]:
         """For people and for leak checks; takes no lock."""
         return sorted(self._missing)
+
+
+@functools.lru_cache(_KEPT)
+def _passed(handle: str, live: tuple[int, ...], trace: int, driver: str, incarnation: int, sequence: int) -> m.RunStep:
+    """The order as others get it."""
+    return m.RunStep(handle, live, trace, {}, driver, incarnation, sequence)

@@ -22,8 +22,9 @@ from workbench.cluster.task.links import Links
 from workbench.cluster.task.relays import Relays
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
-from workbench.cluster.wire.frames import TENSOR, Dropped, Frame, decode_tensor, encode_tensor
+from workbench.cluster.wire.frames import TENSOR, THROUGH, Dropped, Frame, decode_tensor, decode_through, encode_tensor
 from workbench.core.device.interface import Outgoing
+from workbench.core.kernels.arithmetic import computing
 from workbench.core.names import split_edge, target_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
@@ -49,15 +50,13 @@ class Task:
                  dial: Callable[[Task, str, str], Connection], forget: Callable[[Task], None], key: bytes = b"",
                  container: Container | None = None, end_others: Callable[[Task], None] = lambda task: None,
                  outgoing: Outgoing | None = None) -> None:
-        self.name, self.session, self.key = name, session, key
-        self.control = control
+        self.name, self.session, self.key, self.control = name, session, key, control
         self.tasks: dict[str, str] = {}
         self.unix, self.timeout = True, 10.0
         self._dial, self._forget, self._container, self._end_others = dial, forget, container, end_others
         self._outgoing = outgoing
         self._engine: Engine | None = None
-        self._epoch = 0
-        self._lock = threading.Lock()
+        self._epoch, self._lock = 0, threading.Lock()
         self.steps = Steps()
         self._account = Account(name, self.steps, lambda message: self._reply(message, -1))
         self.journal = self._account.journal
@@ -66,7 +65,7 @@ class Task:
         self._registering: dict[str, bool] = {}            # handle -> is it still wanted
         self._links = Links(self._connect, self._lost, lambda: self._closed)      # we send on these
         self._inbound: list[Connection] = []               # we receive on these
-        self._group = ReceiverGroup(f"{name}")
+        self._group = ReceiverGroup(name, computing)      # which runs light steps itself
         self._silence, self._unheard, self._heard, self._pieces = 0.0, 0.0, True, 0
         self._closed, self.over = False, threading.Event()
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
@@ -106,8 +105,13 @@ class Task:
             self._epoch = epoch
 
     def _reply(self, message: m.Message, number: int) -> None:
-        with contextlib.suppress(errors.UnavailableError):     # the chief is gone; its close handler ends us
-            self.control.send(m.encode(message, self.session, self._epoch, number))
+        self._tell_chief(m.encode(message, self.session, self._epoch, number))
+
+    def _tell_chief(self, buffers: list[Any]) -> None:
+        try:                                                   # noqa: SIM105      # once a step: suppress() takes longer
+            self.control.send(buffers)
+        except errors.UnavailableError:                        # the chief is gone; its close handler ends us
+            pass
 
     def _open(self, number: int, message: m.OpenTask) -> None:
         self.tasks, self.unix, self.timeout = dict(message.tasks), message.unix, message.timeout
@@ -236,12 +240,10 @@ class Task:
 
     def _reply_fetches(self, step: int, seconds: float, fetches: list[Any]) -> None:
         try:
-            reply: m.Message = m.Done(seconds, fetches)
-            buffers = m.encode(reply, self.session, self._epoch, step)
+            buffers = m.encode(m.Done(seconds, fetches), self.session, self._epoch, step)
         except Exception as error:                             # whatever it is: the chief waits for an answer
             buffers = m.encode(failed(error), self.session, self._epoch, step)
-        with contextlib.suppress(errors.UnavailableError):
-            self.control.send(buffers)
+        self._tell_chief(buffers)
 
     def _abort(self, step: int, message: m.Abort) -> None:
         if not self._break(step, errors.by_name(message.error, message.message), awaited=True).runs:
@@ -300,17 +302,19 @@ class Task:
     def _on_relayed(self, peer: str, frame: Frame) -> None:
         """A step that another task passes on, or the word of one to which this passed it on."""
         header = frame.header
-        if header.kind not in (m.RunStep.kind, m.Through.kind):
+        if header.kind == THROUGH:
+            seconds = decode_through(frame)
+            if header.epoch == self._epoch:
+                self._relays.through(header.step, seconds)
+            return
+        if header.kind != m.RunStep.kind:
             raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {peer}, expected {TENSOR}, a "
                                        "tensor; the stream is damaged or the peer has another version")
-        message = m.decode(frame)
+        order = m.decode(frame)
         if header.epoch != self._epoch:
             return
-        if isinstance(message, m.Through):
-            self._relays.through(header.step, message.seconds)
-            return
         try:
-            self._run(header.step, message, peer)      # type: ignore[arg-type]
+            self._run(header.step, order, peer)      # type: ignore[arg-type]
         except Exception as error:
             self._reply(failed(error), header.step)
 
@@ -325,26 +329,22 @@ class Task:
             raise errors.NotFoundError(f"{self.name}: there is no task {target}, only {', '.join(self.tasks)}; check "
                                        "the device name")
         link = self._dial(self, target, self.tasks[target])
-        link.start(self._unexpected, self._on_link_closed, self._group)
+        link.start(self._unexpected, self._on_peer_closed, self._group)
         return link
 
     def add_inbound(self, connection: Connection) -> None:
         with self._lock:
             if not self._closed:
                 self._inbound.append(connection)
-                connection.start(self.on_tensor, self._on_inbound_closed, self._group)
+                connection.start(self.on_tensor, self._on_peer_closed, self._group)
                 return
         connection.close()
 
     def _unexpected(self, connection: Connection, frame: Frame) -> None:
         raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is damaged")
 
-    def _on_link_closed(self, connection: Connection, error: BaseException | None) -> None:
+    def _on_peer_closed(self, connection: Connection, error: BaseException | None) -> None:
         self._links.drop(connection)
-        if error is not None and not self._closed:
-            self._lost(connection.peer, error)
-
-    def _on_inbound_closed(self, connection: Connection, error: BaseException | None) -> None:
         with self._lock, contextlib.suppress(ValueError):
             self._inbound.remove(connection)
         if error is not None and not self._closed:

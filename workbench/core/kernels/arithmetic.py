@@ -6,15 +6,17 @@ while they compute a step, and only then: a user's own thread gets its way of co
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import platform
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["FLUSHES", "Arithmetic"]
+__all__ = ["FLUSHES", "Arithmetic", "computing"]
 
 _REGISTERS: Final = {("linux", "x86_64"): (4, 0x8040), ("linux", "aarch64"): (0, 0x1000000)}
 """(system, processor) -> where in C's `femode_t` the register lies that says how to compute, and the bits that flush: FTZ and
@@ -63,6 +65,9 @@ class Arithmetic:
     __slots__ = ("_errors", "_mode")
 
     def __enter__(self) -> None:
+        if _thread.holds:
+            self._errors = None
+            return
         self._errors = np.errstate(all="ignore")
         self._errors.__enter__()
         self._mode = mode = _mode if _LEAST * _HALF != 0 else None      # else it is so already
@@ -71,7 +76,28 @@ class Arithmetic:
             mode.write(mode.flushing)
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if self._errors is None:
+            return
         mode = self._mode
         if mode is not None:
             mode.write(mode.before)
         self._errors.__exit__(kind, error, traceback)
+
+
+class _Thread(threading.local):
+    holds = False      # is the calling thread inside `computing`?
+
+
+_thread: Final = _Thread()
+
+
+@contextlib.contextmanager
+def computing() -> Iterator[None]:
+    """For a thread that runs many short steps and nothing of a user's: it computes as they do all the while, so that none of
+    them has to see to it."""
+    with Arithmetic():
+        _thread.holds = True
+        try:
+            yield
+        finally:
+            _thread.holds = False

@@ -266,8 +266,11 @@ def _same_shape(inputs, attrs):
 
 def _add_n_into(*values_and_out):
     *values, out = values_and_out
-    np.copyto(out, values[0])
-    for value in values[1:]:
+    if len(values) == 1:
+        np.copyto(out, values[0])
+        return
+    np.add(values[0], values[1], out=out)
+    for value in values[2:]:
         np.add(out, value, out=out)
 
 
