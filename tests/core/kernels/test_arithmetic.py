@@ -88,6 +88,24 @@ def test_a_thread_of_many_steps_computes_as_they_do_until_it_ends_that() -> None
 
 
 @flushes
+def test_a_step_computes_to_its_end_as_it_began() -> None:
+    """A task sends something large in the middle of a step: another thread receives from then on."""
+    before, way = np.geterr(), computing()
+    way.__enter__()
+    with Arithmetic():
+        with Arithmetic():
+            way.__exit__(None, None, None)
+            with Arithmetic():
+                assert not keeps()
+            assert not keeps() and set(np.geterr().values()) == {"ignore"}
+        assert not keeps() and set(np.geterr().values()) == {"ignore"}
+    assert keeps() and np.geterr() == before
+    with computing():
+        assert not keeps()
+    assert keeps() and np.geterr() == before
+
+
+@flushes
 def test_every_thread_of_a_step_on_several_devices_flushes() -> None:
     made: list[Any] = []
     x = wb.placeholder("float32", [400, 400])

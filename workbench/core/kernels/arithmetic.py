@@ -67,6 +67,7 @@ class Arithmetic:
     def __enter__(self) -> None:
         if _thread.holds:
             self._errors = None
+            _thread.within += 1
             return
         self._errors = np.errstate(all="ignore")
         self._errors.__enter__()
@@ -77,6 +78,9 @@ class Arithmetic:
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         if self._errors is None:
+            _thread.within -= 1
+            if _thread.over is not None and not _thread.within:
+                _thread.over.close()
             return
         mode = self._mode
         if mode is not None:
@@ -85,7 +89,9 @@ class Arithmetic:
 
 
 class _Thread(threading.local):
-    holds = False      # is the calling thread inside `computing`?
+    holds = False                                        # is the calling thread inside `computing`?
+    within = 0                                           # how many Arithmetic it is in that had nothing to see to
+    over: contextlib.ExitStack | None = None             # what ends with the last of them, as `computing` ended before
 
 
 _thread: Final = _Thread()
@@ -94,10 +100,14 @@ _thread: Final = _Thread()
 @contextlib.contextmanager
 def computing() -> Iterator[None]:
     """For a thread that runs many short steps and nothing of a user's: it computes as they do all the while, so that none of
-    them has to see to it."""
-    with Arithmetic():
+    them has to see to it. It may end in the middle of a step, which computes as it began."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(Arithmetic())
+        stack.callback(setattr, _thread, "over", None)
         _thread.holds = True
         try:
             yield
         finally:
             _thread.holds = False
+            if _thread.within:
+                _thread.over = stack.pop_all()
