@@ -60,6 +60,9 @@ VOLUMES = ("volumes", "3d")
 SYSTEMS = ("matrix_solve_ls",)
 """Operations that get more matrices but no larger ones: systems of equations whose rows are alike have no exact answer."""
 PRIMES = (17, 19, 23, 29, 31, 37)        # no multiple of a vector, a block or a tile
+BY_IMAGES = ("convolve_channels",)
+"""Operations whose reference takes image by image, as long for each: three of them, an odd number too, instead of the first
+prime's seventeen. All other axes are as long as they would be with those."""
 MANY = 5003                              # elements from which libraries split, fuse and block their work
 Array = np.ndarray[Any, Any]
 Axis = tuple[int, int]                   # (input, axis)
@@ -162,6 +165,8 @@ def growths(row: Case) -> dict[str, Growth]:
         short = len(odd) < most and grows(row, axes) and all(grown(row, odd)[i].shape[a] < 10 for i, a in axes)
         if short and valid(row, grown(row, [*odd, (axes, length)])):
             odd.append((axes, length))
+    if row.op in BY_IMAGES:
+        odd = [(axes, 3 if axes == [(0, 0)] else length) for axes, length in odd]
     return {**found, "tail": odd} if odd else found
 
 
