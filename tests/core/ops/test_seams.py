@@ -161,10 +161,12 @@ def growths(row: Case) -> dict[str, Growth]:
             if name not in found and valid(row, resized(row, axes, length)):
                 found[name] = [(axes, length)]
     odd: Growth = []
+    now = row.inputs
     for axes, length in zip(families(row), itertools.cycle(PRIMES)):
-        short = len(odd) < most and grows(row, axes) and all(grown(row, odd)[i].shape[a] < 10 for i, a in axes)
-        if short and valid(row, grown(row, [*odd, (axes, length)])):
-            odd.append((axes, length))
+        if len(odd) < most and grows(row, axes) and all(now[i].shape[a] < 10 for i, a in axes):
+            longer = grown(row, [*odd, (axes, length)])
+            if valid(row, longer):
+                odd, now = [*odd, (axes, length)], longer
     if row.op in BY_IMAGES:
         odd = [(axes, 3 if axes == [(0, 0)] else length) for axes, length in odd]
     return {**found, "tail": odd} if odd else found
