@@ -153,7 +153,7 @@ def test_nobody_is_further_ahead_than_the_staleness():
         assert session.run(step) == 9
         replicas.finish(session)
         for _ in range(4):
-            session.run(fast, options=SOON)
+            session.run(fast, options=LATE)
 
 
 def test_who_evaluates_the_model_of_a_worker_that_left_holds_nobody_up():
@@ -167,7 +167,7 @@ def test_who_evaluates_the_model_of_a_worker_that_left_holds_nobody_up():
         replicas.leave(session, 0)
         session.run(replicas.towers[0].loss)
         for _ in range(4):
-            session.run(replicas.steps[1], options=SOON)
+            session.run(replicas.steps[1], options=LATE)
         assert session.run(step) == 8
 
 
@@ -265,7 +265,7 @@ def test_staleness_is_bounded_again_after_another_mode():
             with pytest.raises(errors.DeadlineExceededError):
                 session.run(replicas.steps[0], options=SOON)
             replicas.finish(session)
-            session.run(replicas.steps[0], options=SOON)       # nobody waits any more
+            session.run(replicas.steps[0], options=LATE)       # nobody waits any more
 
 
 def test_waiting_replicas_begin_again_as_soon_as_they_were_ended():
