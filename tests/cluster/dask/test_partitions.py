@@ -1,6 +1,9 @@
 """Which task gets which partition, and what collections say of their rows, without a cluster."""
 from __future__ import annotations
 
+import contextlib
+from types import SimpleNamespace
+
 import dask.array as da
 import dask.bag as db
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.cluster.dask import partitions
 from workbench.cluster.dask.partitions import assigned
 
 A, B, C = "tcp://a", "tcp://b", "tcp://c"
@@ -78,6 +82,31 @@ def test_rows_have_the_structure_of_the_collections():
 def test_collections_whose_rows_are_no_tensors_are_refused(data, kind, text):
     with pytest.raises(kind, match=text):
         wb.from_dask(Kept(), data)
+
+
+class Asked:
+    """A Dask client that has just looked for itself who is there, which it does every two seconds and without workers."""
+
+    def __init__(self, *workers):
+        self.scheduler = SimpleNamespace(identity=lambda n_workers: {"workers": dict.fromkeys(workers)})
+
+    def sync(self, function, **options):
+        return function(**options)
+
+    def scheduler_info(self, n_workers):
+        return {"workers": {}}
+
+
+@pytest.mark.parametrize("there", [(A, B, C), (A, C)])
+def test_only_a_worker_that_the_scheduler_does_not_have_is_lost(monkeypatch, there):
+    looks = iter([TimeoutError(), TimeoutError(), None])
+
+    def wait(futures, timeout):
+        if error := next(looks):
+            raise error
+    monkeypatch.setattr(partitions, "wait", wait)
+    with contextlib.nullcontext() if B in there else pytest.raises(errors.UnavailableError, match=f"worker at {B} was lost"):
+        partitions._settle(Asked(*there), [], [A, B])
 
 
 def test_types_are_for_bags_alone():

@@ -202,6 +202,17 @@ class Rows:
         return found
 
 
+def _there(client: Any, needed: Iterable[str]) -> set[str]:
+    """The Dask workers that the scheduler has; those of `needed` when it does not answer, which `wait` tells in time.
+
+    NOTE: `client.scheduler_info` may return what the client itself asks for meanwhile, every two seconds: nobody is there.
+    """
+    try:
+        return set(client.sync(client.scheduler.identity, n_workers=-1)["workers"])
+    except OSError:
+        return set(needed)
+
+
 def _settle(client: Any, futures: Sequence[Any], needed: Iterable[str]) -> None:
     """Wait until all are computed, and raise what one of them raised; UnavailableError when a Dask worker of `needed` is
     gone, whose part would wait for it for ever."""
@@ -211,7 +222,7 @@ def _settle(client: Any, futures: Sequence[Any], needed: Iterable[str]) -> None:
                 wait(futures, timeout=_LOOK)
                 break
             except TimeoutError:
-                gone = set(needed) - set(client.scheduler_info(n_workers=-1)["workers"])
+                gone = set(needed) - _there(client, needed)
             if gone:
                 raise errors.UnavailableError(f"from_dask: the Dask worker at {min(gone)} was lost while it took its "
                                               "partitions; run again")
