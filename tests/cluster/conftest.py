@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import dask
 import pytest
@@ -101,6 +102,12 @@ def quiet(cluster: Cluster) -> bool:
     """Does nothing run, wait or end on any task?"""
     return all(facts["active"] == facts["aborting"] == "[]" and facts["tables"] == "0"
                for facts in cluster.status().values())
+
+
+def dask_workers(client: Client) -> dict[str, Any]:
+    """Address -> what the scheduler says of it: `client.scheduler_info` may return what the client asks for itself meanwhile,
+    which names none."""
+    return client.sync(client.scheduler.identity, n_workers=-1)["workers"]
 
 
 def hosted(client: Client) -> int:

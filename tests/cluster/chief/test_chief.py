@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tests.cluster.conftest import no_new_threads, open_files, our_sockets, our_threads
+from tests.cluster.conftest import dask_workers, no_new_threads, open_files, our_sockets, our_threads
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief import tracker
@@ -252,8 +252,7 @@ def test_it_shows_itself(echo):
 
 
 def test_a_worker_that_is_named_may_have_several_tasks(client):
-    info = client.scheduler_info(n_workers=-1)["workers"]
-    names = {str(worker["name"]): address for address, worker in info.items()}
+    names = {str(worker["name"]): address for address, worker in dask_workers(client).items()}
     first, second = sorted(names)[1:3]
     tasks = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
     wanted = dict(zip(tasks, (first, first, names[second])))

@@ -37,9 +37,11 @@ print(*session.run(y), os.path.basename(__file__))
 print("ends")
 '''
 RESTART = '''
-before = set(cluster.client.scheduler_info(n_workers=-1)["workers"])
+def workers():
+    return set(cluster.client.sync(cluster.client.scheduler.identity, n_workers=-1)["workers"])
+before = workers()
 os.kill(cluster.pids["/job:worker/task:0"], signal.SIGKILL)
-while len(set(cluster.client.scheduler_info(n_workers=-1)["workers"]) - before) < 1:
+while not workers() - before:
     pass
 cluster.close()
 '''
