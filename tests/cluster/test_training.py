@@ -151,7 +151,7 @@ def test_closing_while_replicas_train_ends_them(client):
         session = wb.Session(cluster, graph=script.graph)
         session.run(script.init)
         replica, = script.start_async(session, 1_000_000)
-        assert replica.moving.wait(30)
+        assert replica.moving.wait(60)
     replica.join(60)
     assert not replica.is_alive()
     assert isinstance(replica.error, (errors.CancelledError, errors.FailedPreconditionError))

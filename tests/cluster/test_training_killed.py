@@ -26,7 +26,7 @@ def test_a_killed_process_ends_training_in_a_clear_error(victim):
         session.run(script.init)
         replicas = script.start_async(session, 1_000_000)
         for replica in replicas:
-            assert replica.moving.wait(30)
+            assert replica.moving.wait(60)
         address = cluster.addresses[victim]
         kill(cluster.pids[victim])
         struck = replicas if "ps" in victim else replicas[1:]      # the other replica has no part in that task

@@ -385,7 +385,7 @@ def test_training_goes_on_when_a_parameter_server_comes_back(serve, tmp_path, br
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(50)
+        thread.join(120)
         assert not thread.is_alive()
     found = checkpoint.read(tf.train.latest_checkpoint(tmp_path)).tensors
     assert found["count_0"] == found["count_1"] == found["global_step"] >= 30
@@ -407,7 +407,7 @@ def test_join_ends_with_the_job(serve):
     first.close()
     assert joined.is_alive()
     second.close()
-    joined.join(30)
+    joined.join(60)
     assert not joined.is_alive()
 
 
@@ -435,7 +435,7 @@ def test_a_goodbye_waits_for_whoever_is_sending(serve):
     busy.wait(30)
     member.connection.send = send
     worker.close()
-    sending.join(30)
+    sending.join(60)
     eventually(ps._host.over.is_set, 30)
 
 
@@ -451,7 +451,7 @@ def test_a_server_that_no_graph_used_hears_of_the_end_from_the_others(serve, mon
         session.run(total.initializer)
     worker.close()
     for thread in joined:
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -472,5 +472,5 @@ def test_a_server_that_is_slow_to_answer_hears_of_the_end_too(serve, monkeypatch
     joined[0].join(0.5)                                        # it would give up soon
     answers.set()
     for thread in joined:
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()

@@ -140,7 +140,7 @@ def test_a_handler_that_fails_ends_the_connection(frame, kind):
         connection = CommConnection("peer", SESSION, OneFrame(frame), asyncio.get_running_loop())
         over = threading.Event()
         connection.start(lambda connection, frame: 1 // 0, lambda connection, error: (closed.append(error), over.set()))
-        assert await asyncio.to_thread(over.wait, 5)
+        assert await asyncio.to_thread(over.wait, 60)
         await connection.ended()
 
     asyncio.run(scene())

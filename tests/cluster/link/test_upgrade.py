@@ -41,7 +41,7 @@ def test_strangers_at_the_unix_socket_hold_nobody_up(caplog):
         with listener:
             silent, wrong = await stranger(answer["name"], b""), await stranger(answer["name"], b"x" * 32)
             admitted = asyncio.ensure_future(upgrade._admit_unix(listener, TOKEN))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 caller = await upgrade._open_unix(answer)
                 inside = await admitted
                 loop = asyncio.get_running_loop()
@@ -90,7 +90,7 @@ def test_processes_of_other_users_are_not_let_in(monkeypatch):
         listener, answer = listening()
         with listener:
             admitted = asyncio.ensure_future(upgrade._admit_unix(listener, TOKEN))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 found = await upgrade._open_unix(answer)      # None: the caller goes on over Dask's port
             admitted.cancel()
             return found

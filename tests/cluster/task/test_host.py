@@ -21,7 +21,7 @@ from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.host import TaskHost, WorkbenchWorker
 from workbench.cluster.wire import messages as m
 
-SECONDS = 10
+SECONDS = 60      # until what never happens fails the test
 KEY = bytes(range(admission.KEY_BYTES))
 
 

@@ -166,7 +166,7 @@ def test_a_value_may_be_collected_while_another_is_given_its_place(tmp_path):
             held.clear()
     thread = threading.Thread(target=collect, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     both = file.write(np.arange(2048, dtype=np.float32), "both")
     assert (both.start, file.size) == (0, 8192) and both.read()[-1] == 2047

@@ -34,7 +34,7 @@ def test_receive_wait_blocks_until_another_thread_sends():
     table = LocalRendezvous()
     sender = threading.Thread(target=table.send, args=(EDGE, 7))
     sender.start()
-    assert table.receive_wait(EDGE, 5) == (7, False)
+    assert table.receive_wait(EDGE, 60) == (7, False)
     sender.join()
 
 
