@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import repeat
+from itertools import compress, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.core.trace import KINDS, Row, Span, run_of, spans_of
-from workbench.viz.names import Names, begins
+from workbench.viz.names import Names, begins, found, packed
 
 __all__ = ["Batch", "Piece"]
 
 PIECES = 64  # stretches of spans of one step from which it is worth sorting them
 _STEPS = 1 << 40  # more than any run has
 _FIELD = {name: number for number, name in enumerate(Span._fields)}
-_EXECUTABLE = _FIELD["executable"]
 _KIND = {kind: number for number, kind in enumerate(KINDS)}
+_NUMBERS = {"kind", "task", "step", "start", "end"}  # columns that a part of a batch shares
 
 
 class Piece(NamedTuple):
@@ -37,20 +37,32 @@ class Batch:
     """Spans that came together, as rows, and their columns, each made once for all who read them: numbers as arrays, texts
     as lists. Who asks for nothing but `pieces` pays for few steps, not for many spans."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], names: Names | None = None) -> None:
         self.rows = rows
+        self.names = Names() if names is None else names  # the numbers of its tasks
         self._texts: dict[str, list[str]] = {}
+
+    def only(self, which: np.ndarray) -> Batch:
+        """Those of them; what is known of all is not read again."""
+        if which.all():
+            return self
+        made = Batch(list(compress(self.rows, which.tolist())), self.names)
+        made.__dict__.update({name: self.__dict__[name][which] for name in _NUMBERS & self.__dict__.keys()})
+        return made
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def _column(self, name: str) -> list[Any]:
+        return list(map(itemgetter(_FIELD[name]), self.rows))
+
     def texts(self, name: str) -> list[str]:
         if name not in self._texts:
-            self._texts[name] = list(map(itemgetter(_FIELD[name]), self.rows))
+            self._texts[name] = self._column(name)
         return self._texts[name]
 
     def numbers(self, name: str, dtype: type) -> np.ndarray:
-        return np.fromiter(map(itemgetter(_FIELD[name]), self.rows), dtype, len(self.rows))
+        return packed(self._column(name), dtype)
 
     @cached_property
     def operations(self) -> list[Span]:
@@ -60,12 +72,8 @@ class Batch:
     @cached_property
     def kind(self) -> np.ndarray:
         """Places in `KINDS`, beyond them what is none of them."""
-        return np.fromiter(map(_KIND.get, self.texts("kind"), repeat(len(KINDS))), np.int64, len(self))
-
-    @cached_property
-    def names(self) -> Names:
-        """The numbers of its tasks."""
-        return Names()
+        kinds = self.texts("kind")
+        return found({**dict.fromkeys(set(kinds), len(KINDS)), **_KIND}, kinds)
 
     @cached_property
     def task(self) -> np.ndarray:
@@ -104,17 +112,20 @@ class Batch:
         starts = np.minimum.reduceat(self.start[within], firsts).tolist()
         ends = np.maximum.reduceat(self.end[within], firsts).tolist()
         borders = [*firsts.tolist(), len(within)]
-        return [Piece(runs[key // _STEPS], self.rows[within[first]][_EXECUTABLE], key % _STEPS, start, end, within[first:last])
+        executables = self.texts("executable")
+        return [Piece(runs[key // _STEPS], executables[within[first]], key % _STEPS, start, end, within[first:last])
                 for key, start, end, first, last in zip(keys[firsts].tolist(), starts, ends, borders, borders[1:])]
 
     def _runs(self) -> tuple[list[str], Any]:
         """The different ones, mostly one, and of each span the number of its own."""
-        of = {name: run_of(name) for name in dict.fromkeys(map(itemgetter(_EXECUTABLE), self.rows))}
+        executables = self.texts("executable")
+        if executables.count(executables[0]) == len(executables):
+            return [run_of(executables[0])], 0
+        of = {name: run_of(name) for name in dict.fromkeys(executables)}
         runs = {run: number for number, run in enumerate(dict.fromkeys(of.values()))}
         if len(runs) == 1:
             return list(runs), 0
-        numbers = {executable: runs[run] for executable, run in of.items()}
-        return list(runs), np.fromiter(map(numbers.__getitem__, self.texts("executable")), np.int64, len(self))
+        return list(runs), found({executable: runs[run] for executable, run in of.items()}, executables)
 
     @cached_property
     def left(self) -> dict[str, int]:

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import functools
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from workbench.core.trace import KINDS as SPAN_KINDS
-from workbench.core.trace import Row as SpanRow
-from workbench.core.trace import Span
 from workbench.viz.batch import Batch
-from workbench.viz.palette import color_of, device_order, short_device, short_task
-from workbench.viz.stretches import FEEDS
+from workbench.viz.timeline_rows import KINDS, WAITING, On
 from workbench.viz.working import worked
 
-__all__ = ["KINDS", "MOST", "WAITING", "Layout", "Marks", "Parts", "joined", "layout", "marks_of", "parts_of", "places_of",
-           "waiting_place"]
+__all__ = ["MOST", "Marks", "Parts", "joined", "marks_of", "parts_of"]
 
-KINDS = ("work", "transfer", "input", "wait", "system")
 MOST = 1200  # marks of one picture: beyond, what counts as one pixel gets wider
-TRACKS = ("work", "transfer", "wait", "system")
-_KIND = {"op": 0, "segment": 0, "send": 1, "recv": 1, "wait": 3, "queue": 3}
-_RUNS = [SPAN_KINDS.index(kind) for kind in ("op", "segment")]
-_TRACK = (0, 1, 2, 2, 3)  # of a kind; input is waited for
-
-Place = tuple[str, str, str, int, str]  # what decides where a span lies: kind, task, device, thread, detail
-Row = tuple[str, str, str, int]  # task, track, device, thread
-WAITING = "wait", KINDS.index("wait")  # the kind of a span that waits, and of its marks
+_IS_RUN = np.array([kind in ("op", "segment") for kind in (*SPAN_KINDS, "")])
 
 
 class Parts(NamedTuple):
@@ -57,102 +42,27 @@ class Marks:
     name: np.ndarray
 
 
-@dataclass(slots=True)
-class Layout:
-    """The rows of a picture, and on which of them its spans lie, which have a number for each place."""
-
-    lanes: list[tuple[str, str, str, str]]  # task, track, label, colour
-    numbers: dict[Place, int]
-    task: np.ndarray  # of each number its task's
-    kind: np.ndarray  # of its marks
-    lane: np.ndarray
-    waits: np.ndarray  # the row on which its task waits, -1 where it has none
-    tasks: dict[str, int]
-    at: dict[Row, int]  # the place of a row among the lanes
-
-    def column(self, places: Iterable[Place]) -> np.ndarray:
-        """Their numbers."""
-        return np.fromiter(map(self.numbers.__getitem__, places), np.int64)
-
-
-_PLACE = itemgetter(*map(Span._fields.index, ("kind", "task", "device", "thread", "detail")))
-
-
-def places_of(rows: Iterable[SpanRow]) -> list[Place]:
-    """Where each of these spans lies."""
-    return list(map(_PLACE, rows))
-
-
-def waiting_place(task: str) -> Place:
-    """Where a task waits that no span says to wait."""
-    return WAITING[0], task, "", 0, ""
-
-
-@functools.lru_cache(16)  # the same places come in every step
-def layout(places: frozenset[Place]) -> Layout:
-    """The rows for these, tasks by name."""
-    ordered = sorted(places)
-    placed = [_placed(*place) for place in ordered]
-    own = {row for _, row in placed} | {_waiting(place[1]) for place in ordered if place[0] == "recv"}
-    tracks = {row[1] for row in own} & {"transfer", "wait"}      # where one task has them all have: rows do not come and go
-    rows = sorted(own | {(task, track, "", 0) for task in {row[0] for row in own} for track in tracks},
-                  key=lambda row: (device_order(row[0]), TRACKS.index(row[1]), device_order(row[2]), row[3]))
-    at = {row: number for number, row in enumerate(rows)}
-    tasks = {task: number for number, task in enumerate(dict.fromkeys(row[0] for row in rows))}
-    return Layout(_lanes(rows), {place: number for number, place in enumerate(ordered)},
-                  np.array([tasks[place[1]] for place in ordered], np.int64), np.array([kind for kind, _ in placed], np.int64),
-                  np.array([at[row] for _, row in placed], np.int64),
-                  np.array([at.get(_waiting(place[1]), -1) for place in ordered], np.int64), tasks, at)
-
-
-def _placed(kind: str, task: str, device: str, thread: int, detail: str) -> tuple[int, Row]:
-    """What a span is, and the row that it lies on; tasks wait and transfer on a row each."""
-    number = 2 if detail in FEEDS else _KIND.get(kind, 4)
-    track = TRACKS[_TRACK[number]]
-    return number, (task, track, device, thread) if track == "work" else (task, track, "", 0)
-
-
-def _waiting(task: str) -> Row:
-    return task, "wait", "", 0
-
-
-def _lanes(rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
-    """(task, track, label, colour) of each row."""
-    words = {"transfer": "transfers", "wait": "waiting", "system": "beside steps"}
-    threads = Counter(row[:3] for row in rows)
-    numbers, lanes = Counter[tuple[str, ...]](), []
-    for task, track, device, _ in rows:
-        place = short_device(device) if device and device != task else short_task(task)
-        numbers[task, track, device] += 1      # a system's own are long, and others in each process
-        several = threads[task, track, device] > 1
-        label = f"{place} thread {numbers[task, track, device]}" if several else place
-        lanes.append((task, track, label if track == "work" else f"{short_task(task)} {words[track]}", color_of(task)))
-    return lanes
-
-
-def parts_of(batch: Batch, rows: Layout, codes: np.ndarray) -> Parts:
-    """What spans say (`codes`: the numbers of their places): a receive waits until its message is sent, as far as that is
-    known, then it transfers; what works and sends on one thread does not work meanwhile. Names are the places of the spans.
-    Where operations were timed one by one, the segments of their task's step only repeat what they say."""
-    sent = np.flatnonzero(batch.senders >= 0)
-    begin = batch.start.copy()
-    leaves = np.minimum(batch.start[batch.senders[sent]], batch.end[sent])
-    sent, leaves = sent[leaves > begin[sent]], leaves[leaves > begin[sent]]
-    waits = Parts(rows.waits[codes[sent]], np.full(len(sent), WAITING[1]), begin[sent], leaves, sent)
-    begin[sent] = leaves
-    shown = _once(batch, rows.task[codes])
-    works = shown & np.isin(batch.kind, _RUNS)
-    at, starts, ends = worked(batch, rows.task[codes], np.flatnonzero(works))
+def parts_of(batch: Batch, on: On, sent: np.ndarray) -> Parts:
+    """What spans say (`on`: their rows; `sent`: when their message was, as far as that is known): a receive waits until its
+    message is sent, then it transfers; what works and sends on one thread does not work meanwhile. Names are the places of
+    the spans. Where operations were timed one by one, the segments of their task's step only repeat what they say."""
+    begin, leaves = batch.start.copy(), np.minimum(sent, batch.end)
+    late = np.flatnonzero(leaves > begin)
+    waits = Parts(on.waits[late], np.full(len(late), WAITING), begin[late], leaves[late], late)
+    begin[late] = leaves[late]
+    shown = _once(batch)
+    works = shown & _IS_RUN[batch.kind]
+    at, starts, ends = worked(batch, batch.task, np.flatnonzero(works))
     others = np.flatnonzero(shown & ~works)
-    return joined([waits, Parts(rows.lane[codes[others]], rows.kind[codes[others]], begin[others], batch.end[others], others),
-                   Parts(rows.lane[codes[at]], rows.kind[codes[at]], starts, ends, at)])
+    return joined([waits, Parts(on.lane[others], on.kind[others], begin[others], batch.end[others], others),
+                   Parts(on.lane[at], on.kind[at], starts, ends, at)])
 
 
-def _once(batch: Batch, tasks: np.ndarray) -> np.ndarray:
+def _once(batch: Batch) -> np.ndarray:
     operations = batch.kind == SPAN_KINDS.index("op")
     if not operations.any():
         return np.ones(len(batch), bool)
-    steps = np.unique(batch.step, return_inverse=True)[1] * (tasks.max() + 1) + tasks
+    steps = np.unique(batch.step, return_inverse=True)[1] * (batch.task.max() + 1) + batch.task
     return np.asarray((batch.kind != SPAN_KINDS.index("segment")) | ~np.isin(steps, steps[operations]))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from operator import itemgetter
+from struct import pack
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Names", "begins", "different", "numbered"]
+__all__ = ["Names", "begins", "different", "found", "numbered", "packed"]
 
 _MANY = 1 << 31  # more than there are texts
 
@@ -30,18 +33,19 @@ class Names:
 
     def column(self, texts: list[str]) -> np.ndarray:
         """The numbers of many texts that are few different ones."""
-        # as they come: what is equal is ordered by number, in every process alike
-        new = [text for text in dict.fromkeys(texts) if text not in self.numbers]
-        self.numbers.update(zip(new, count(len(self.texts))))
-        self.texts += new
-        return np.fromiter(map(self.numbers.__getitem__, texts), np.int64, len(texts))
+        if not self.numbers.keys() >= set(texts):
+            # as they come: what is equal is ordered by number, in every process alike
+            new = [text for text in dict.fromkeys(texts) if text not in self.numbers]
+            self.numbers.update(zip(new, count(len(self.texts))))
+            self.texts += new
+        return found(self.numbers, texts)
 
     def links(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """The links "source|target" between these; each text is made once."""
         pairs = (sources * _MANY + targets).tolist()
         for pair in set(pairs) - self._links.keys():
             self._links[pair] = self.number("|".join(map(self.texts.__getitem__, divmod(pair, _MANY))))
-        return np.fromiter(map(self._links.__getitem__, pairs), np.int64, len(pairs))
+        return found(self._links, pairs)
 
     def derived(self, of: Callable[[str], str], numbers: np.ndarray) -> np.ndarray:
         """The numbers of what `of` makes of these texts; each text is taken apart once."""
@@ -59,6 +63,16 @@ class Names:
 
 def _source(link: str) -> str:
     return link.partition("|")[0]
+
+
+def packed(values: Sequence[Any], dtype: type) -> np.ndarray:
+    """Many numbers as an array that is only read, int64 or float64; half of what NumPy takes to look at each."""
+    return np.frombuffer(pack(f"{len(values)}{'d' if dtype is np.float64 else 'q'}", *values), dtype)
+
+
+def found(numbers: Mapping[Any, int], keys: Sequence[Any]) -> np.ndarray:
+    """What many keys stand for in `numbers`; asked for all of them at once, a quarter of one call for each."""
+    return packed(itemgetter(*keys, *keys[:1])(numbers)[:-1] if keys else (), np.int64)
 
 
 def begins(codes: np.ndarray) -> np.ndarray:

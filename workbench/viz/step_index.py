@@ -6,13 +6,9 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workbench.core.trace import Span
 from workbench.viz.batch import Batch, Piece
 
 __all__ = ["Recorded", "StepIndex"]
-
-_KIND = Span._fields.index("kind")
-
 
 @dataclass(slots=True)
 class Recorded:
@@ -41,7 +37,8 @@ class StepIndex:
         """Take in spans, numbered from `first` on, that came at `now`."""
         for piece in batch.pieces:
             begin, last = first + int(piece.places[0]), first + int(piece.places[-1])
-            bare = all(batch.rows[place][_KIND] == "step" for place in piece.places.tolist())  # mostly the first is none
+            kinds = batch.texts("kind")
+            bare = all(kinds[place] == "step" for place in piece.places)  # mostly the first is none
             self._note(piece, begin, last, now, bare)
         while len(self._steps) > self._kept:
             self._steps.popitem(last=False)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core.trace import KINDS as SPAN_KINDS
 from workbench.core.trace import Journal, Span, run_of
 from workbench.viz.batch import Batch
 from workbench.viz.books import Books
 from workbench.viz.critical_path import Link, explain, path_through
-from workbench.viz.marks import KINDS, Layout, Marks, Parts, joined, layout, marks_of, parts_of, places_of, waiting_place
-from workbench.viz.names import Names
+from workbench.viz.marks import Marks, Parts, joined, marks_of, parts_of
+from workbench.viz.names import Names, found
 from workbench.viz.reader import CATCH_UP, Reader, Shared
 from workbench.viz.step_index import Recorded, StepIndex
+from workbench.viz.timeline_rows import KINDS, WAITING, Layout, On, TimelineRows
 from workbench.viz.views.base import View, view
 
 __all__ = ["Lane", "Timeline", "TimelineParameters", "TimelineView"]
@@ -36,7 +37,7 @@ LINKS = 200  # of the critical path, the longest ones
 ROWS = 100  # at once
 _NAME, _NBYTES = map(Span._fields.index, ("name", "nbytes"))
 _END_OF_STEP = "the end of the step"  # what who is done waits for
-_REACH = itemgetter(*map(Span._fields.index, ("kind", "start", "end")))  # all by their places: of all spans
+_DRAWN = np.array([kind not in ("step", "loop") for kind in (*SPAN_KINDS, "")])
 _LINK = {"work": ("work", 0), "transfer": ("transfer", 1), "wait": ("wait", 3), "gap": ("work", 3)}  # track, kind
 
 
@@ -115,7 +116,7 @@ class Timeline(View):
         super().__init__(journal, books, shared)
         self._spans = Reader(shared.since, CATCH_UP)
         self.readers = (self._spans,)
-        self._steps = StepIndex(STEPS)
+        self._steps, self._rows = StepIndex(STEPS), TimelineRows()
         self._newest: dict[str, Recorded] = {}  # run -> its newest complete step, that is followed
         self._run = ""
         self._next = 0.0
@@ -165,49 +166,52 @@ class Timeline(View):
         return self._views[version]
 
     def _draw(self, step: Recorded, params: TimelineParameters) -> TimelineView:
+        """What is not on a visible row is only looked at as far as its rows, and messages between it and those, say."""
         start = step.start + 1e-3 * params.start
         end = step.start + 1e-3 * params.end if params.end > params.start else step.end
         batch, cut = self._between(start, end)
         whole = batch if (start, end) == (step.start, step.end) else self._between(step.start, step.end)[0]
         own = self._own(step, whole)
-        idle, places = _idle(own, batch, step.end), places_of(batch.rows)
-        drawn = layout(frozenset(places).union(map(waiting_place, own.names.texts if idle else ())))
-        lanes, codes = drawn.lanes, drawn.column(places)
-        rows = max(1, min(params.rows, ROWS))
-        first = _first(params, [lane[0] for lane in lanes], rows)
-        shown = lanes[first : first + rows]
-        parts = joined([parts_of(batch, drawn, codes), _waits(idle, drawn, len(batch))])
-        marks = marks_of(parts, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
-        transfers = {lane[0]: row for row, lane in enumerate(shown) if lane[1] == "transfer"}
-        names, rows_of_tasks = Names(), np.array([transfers.get(task, -1) for task in drawn.tasks], np.int64)
-        arrows, left_out = _arrows(batch, rows_of_tasks[drawn.task[codes]], names, step.start)
-        named = names.column(list(map([*batch.texts("name"), _END_OF_STEP].__getitem__, marks.name.tolist())))
+        idle = _idle(own, batch, step.end)
+        drawn, codes, kinds = self._rows.of(batch, len(idle.task) > 0)
+        rows, count = max(1, min(params.rows, ROWS)), len(drawn.rows)
+        shown = range(count)[(first := _first(params, drawn.owners, rows)) :][:rows]
+        seen = np.zeros(len(batch.names.texts), bool)
+        seen[drawn.task[shown.start : shown.stop]] = True
+        near = seen[batch.task]
+        visible, leaves = batch.only(near), np.where(batch.senders >= 0, batch.start[batch.senders], -np.inf)[near]
+        on = On(drawn.lane(codes[near]), kinds[near], drawn.track(visible.task, "wait"))
+        parts = joined([parts_of(visible, on, leaves), _waits(idle, drawn, len(visible))])
+        marks = marks_of(parts, shown, start, end, max(50, min(params.pixels, 4000)))
+        names, transfers = Names(), drawn.track(batch.task, "transfer") - shown.start
+        transfers[(transfers < 0) | (transfers >= len(shown))] = -1
+        arrows, left_out = _arrows(batch, transfers, names, step.start)
+        named = names.column(list(map([*visible.texts("name"), _END_OF_STEP].__getitem__, marks.name.tolist())))
         path, sentence = self._path(step, own)
         bounds = self._steps.bounds(step.run)
         columns: list[Any] = [*_columns(marks, step.start), named, *arrows, left_out, cut]
-        columns += [*_links(path, drawn, range(first, first + len(shown)), names), sentence]
+        columns += [*_links(path, drawn, shown, names), sentence]
         return TimelineView(
             step.run, step.number, step.start - self.journal.origin, 1e3 * (step.end - step.start), 1e3 * (start - step.start),
-            1e3 * (end - step.start), *bounds, [Lane(*lane) for lane in shown], first, len(lanes), list(KINDS), names.texts,
-            *columns)
+            1e3 * (end - step.start), *bounds, [Lane(*lane) for lane in drawn.described(shown)], first, count, list(KINDS),
+            names.texts, *columns)
 
     def _between(self, start: float, end: float) -> tuple[Batch, int]:
         """The spans that reach into a stretch of time, and how many more there are that could not be looked at."""
         near = self._steps.within(start, end)
         if not near:
-            return Batch([]), 0
+            return Batch([], self._rows.names), 0
         first, last = min(step.first for step in near), max(step.last for step in near)
-        kept = self.journal.rows_between(max(first, last - SPANS), last)
-        reach = [row for row, (kind, begin, until) in zip(kept, map(_REACH, kept))
-                 if until >= begin and begin <= end and until >= start and kind not in ("step", "loop")]
-        return Batch(reach), last + 1 - first - len(kept)
+        kept = Batch(self.journal.rows_between(max(first, last - SPANS), last), self._rows.names)
+        reach = (kept.end >= kept.start) & (kept.start <= end) & (kept.end >= start) & _DRAWN[kept.kind]
+        return kept.only(reach), last + 1 - first - len(kept)
 
     def _own(self, step: Recorded, batch: Batch) -> Batch:
         """Those that belong to the step; `batch` itself when all do."""
-        executables = {name for name in set(batch.texts("executable")) if run_of(name) == step.run}
-        own = [row for row, executable, number in zip(batch.rows, batch.texts("executable"), batch.step.tolist())
-               if number == step.number and executable in executables]
-        return Batch(own) if len(own) < len(batch) else batch
+        executables = batch.texts("executable")
+        ours = {name: run_of(name) == step.run for name in set(executables)}
+        mine = batch.step == step.number
+        return batch.only(mine if all(ours.values()) else mine & found(ours, executables).astype(bool))
 
     def _path(self, step: Recorded, own: Batch) -> tuple[list[Link], str]:
         """The critical path of a step with these spans, in milliseconds from its beginning, and the same in a sentence."""
@@ -221,26 +225,31 @@ class Timeline(View):
         return self._paths[known]
 
 
-def _idle(own: Batch, batch: Batch, end: float) -> dict[str, tuple[float, float]]:
-    """Who is done with a step before it `end`s waits for the others, as its account says, until it does something else:
-    task -> from when until when."""
-    names, tasks = own.names, own.task
-    others = tasks if own is batch else names.column(batch.texts("task"))
-    last, until = np.full(len(names.texts), -np.inf), np.full(len(names.texts), end)
-    np.maximum.at(last, tasks, own.end)
-    if np.count_nonzero(last > -np.inf) < 2:
-        return {}
+class _Idle(NamedTuple):
+    """Tasks, by their numbers, that are done with a step before it ends: a column for each field, seconds."""
+
+    task: np.ndarray
+    begin: np.ndarray
+    until: np.ndarray
+
+
+def _idle(own: Batch, batch: Batch, end: float) -> _Idle:
+    """Who is done with a step before it `end`s waits for the others, as its account says, until it does something else."""
+    mine, others = own.task, batch.task
+    last, until = np.full(len(own.names.texts), -np.inf), np.full(len(own.names.texts), end)
+    np.maximum.at(last, mine, own.end)
     if own is not batch:
         later = (batch.end > last[others]) & (batch.start < until[others])
         np.minimum.at(until, others[later], batch.start[later])
-    return {task: (begin, ended) for task, begin, ended in zip(names.texts, last.tolist(), until.tolist())
-            if -np.inf < begin < ended}
+    several = np.count_nonzero(last > -np.inf) > 1
+    task = np.flatnonzero((-np.inf < last) & (last < until) & several)
+    return _Idle(task, last[task], until[task])
 
 
-def _waits(idle: Mapping[str, tuple[float, float]], drawn: Layout, name: int) -> Parts:
+def _waits(idle: _Idle, drawn: Layout, name: int) -> Parts:
     """What `_idle` says as parts of a picture with this name."""
-    codes, times = drawn.column(map(waiting_place, idle)), np.array(list(idle.values())).reshape(-1, 2)
-    return Parts(drawn.lane[codes], drawn.kind[codes], times[:, 0], times[:, 1], np.full(len(idle), name))
+    count = len(idle.task)
+    return Parts(drawn.track(idle.task, "wait"), np.full(count, WAITING), idle.begin, idle.until, np.full(count, name))
 
 
 def _key(params: TimelineParameters) -> tuple[Any, ...]:
@@ -289,9 +298,7 @@ def _lane(link: Link, drawn: Layout) -> int:
     """The row of a link; of what is on none, a gap between two messages say, the first one of its task; -1 = nowhere."""
     track = _LINK[link.kind][0]
     own = link.task, track, *((link.device, link.thread) if track == "work" else ("", 0))
-    if own in drawn.at:
-        return drawn.at[own]
-    return next((lane for lane, row in enumerate(drawn.lanes) if row[:2] == own[:2]), -1)
+    return drawn.at[own] if own in drawn.at else drawn.firsts.get(own[:2], -1)
 
 
 def _transposed(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
