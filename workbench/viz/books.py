@@ -24,8 +24,8 @@ ACCOUNTS = 160  # tasks times steps that are accounted for per verdict, at least
 FIRST = 500  # for the first one
 SLICE = 0.002  # seconds of work per update after the first verdict, and
 _SCATTER = 2654435761  # Knuth's multiplicative hash: the steps of a sample lie at no regular distance
-PACE = 0.25  # seconds that a verdict may take once it has begun: a slice is long enough for that
-FRESH = 0.75  # seconds between the beginnings of two verdicts, at most, where one is wanted: with `PACE` a second
+PACE = 0.1  # seconds that a verdict may take once it has begun: a slice is long enough for that
+FRESH = 0.9  # seconds between the beginnings of two verdicts, at most, where one is wanted: with `PACE` a second
 FIRST_COST = 0.02  # seconds, at most, that the first one counts for
 SPARING = 200.0  # the next verdict begins when this many times the cost of the last one has passed, within `FRESH`
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from workbench.viz.accounting import Step
 from workbench.viz.ledger import PARTS
+from workbench.viz.names import Names, numbered
 from workbench.viz.palette import color_of, device_order
 from workbench.viz.schema import Cut, StepView, TaskSteps
 
@@ -19,37 +23,109 @@ MOST = 400  # tasks that travel: more lines than a screen has rows
 STILL = 1.0  # seconds without a step, and this many times the usual distance of two steps,
 LONG = 10  # from which a line is cut
 CUTS = 50  # remembered
+FIRST = 16  # steps that there is room for at first
+_WORK, _PIECES = PARTS.index("work"), PARTS.index("pieces")
 
 
-@dataclass(slots=True)
 class _Lines:
-    """One executable of one run: (end, number, milliseconds of work, serial number) per task."""
+    """The newest steps of one executable as columns: of each its end, number and serial number, and milliseconds of work
+    [step, task], nothing (NaN) where a task took no part."""
 
-    run: str
-    tasks: dict[str, deque[tuple[float, int, float, int]]] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-    pieces: dict[str, float] = field(default_factory=dict)
+    def __init__(self, names: Names, window: int) -> None:
+        self.names, self._window = names, window
+        self.tasks = np.empty(0, np.int64)  # their numbers, as they were first seen
+        self._slots = np.empty(0, np.int64)  # number -> place among the tasks
+        self.counts = self.pieces = self.recent = np.empty(0)  # of each task: steps, most pieces, work in its newest step
+        self._count = 0  # of steps that are kept, at most twice `window`
+        self._steps, self._work = np.empty((FIRST, 3)), np.empty((FIRST, 0))
+
+    def add(self, step: Step, serial: int) -> None:
+        ledger = step.ledger
+        slots = self._places(self.names.column(list(map(ledger.names.texts.__getitem__, ledger.tasks.tolist()))))
+        work, pieces = 1e3 * ledger.parts[:, _WORK], ledger.parts[:, _PIECES]
+        self.counts[slots] += 1
+        self.pieces[slots] = np.maximum(self.pieces[slots], pieces)
+        self.recent[slots] = work
+        self._make_room()
+        self._steps[self._count] = step.end, step.number, serial
+        self._work[self._count, slots] = work
+        self._count += 1
+
+    def _places(self, tasks: np.ndarray) -> np.ndarray:
+        """Where these stand among the tasks, after which new ones come."""
+        most = int(tasks.max(initial=-1)) + 1
+        if most > len(self._slots):
+            self._slots = np.append(self._slots, np.full(most - len(self._slots), -1))
+        new = tasks[self._slots[tasks] < 0]
+        if len(new):
+            self._slots[new] = len(self.tasks) + np.arange(len(new))
+            self.tasks = np.append(self.tasks, new)
+            more = np.zeros(len(new))
+            self.counts, self.pieces, self.recent = (np.append(one, more) for one in (self.counts, self.pieces, self.recent))
+            self._work = np.hstack([self._work, np.full((len(self._work), len(new)), np.nan)])
+        return np.asarray(self._slots[tasks])
+
+    def _make_room(self) -> None:
+        """For one more step; the oldest go when there are twice as many as are shown."""
+        if self._count == 2 * self._window:
+            for columns in (self._steps, self._work):
+                columns[: self._window] = columns[self._window :]
+            self._count = self._window
+            self._work[self._count :] = np.nan
+        elif self._count == len(self._steps):
+            more = min(2 * self._window, 2 * self._count) - self._count
+            self._steps = np.vstack([self._steps, np.empty((more, 3))])
+            self._work = np.vstack([self._work, np.full((more, len(self.tasks)), np.nan)])
+
+    def slot(self, task: int) -> int:
+        """The place of a task among the tasks, -1 where it is none."""
+        return int(self._slots[task]) if task < len(self._slots) else -1
+
+    def points(self, slot: int, newest: int) -> Points:
+        """The newest of a task."""
+        first = max(0, self._count - self._window)
+        steps, work = self._steps[first : self._count], self._work[first : self._count, slot]
+        known = np.flatnonzero(~np.isnan(work))[-newest:]
+        return Points(*steps[known].T, work[known])
+
+
+class Points(NamedTuple):
+    """Steps of one task, a column for each field."""
+
+    end: np.ndarray
+    number: np.ndarray
+    serial: np.ndarray
+    work: np.ndarray  # milliseconds
+
+    @classmethod
+    def of(cls, lines: Sequence[_Lines], task: int, newest: int) -> Points:
+        """The newest ones of a task, as they ended."""
+        each = [line.points(line.slot(task), newest) for line in lines]
+        found = cls(*map(np.concatenate, zip(*each))) if len(each) > 1 else each[0]
+        if len(each) > 1 or (found.end[1:] <= found.end[:-1]).any():
+            found = found.only(np.lexsort((found.serial, found.work, found.number, found.end)))
+        return found.only(slice(-newest, None))
+
+    def only(self, which: np.ndarray | slice) -> Points:
+        return Points(*(column[which] for column in self))
 
 
 @dataclass(slots=True)
 class Course:
-    """A view, and the points it was made of: by task, in the order in which it shows them."""
+    """A view, and the serial numbers of the points it was made of: by task, in the order in which it shows them."""
 
     view: StepView
-    points: dict[str, list[tuple[float, int, float, int]]]
+    serials: dict[str, np.ndarray]
 
     def newest(self, task: str) -> int:
         """Serial number of the newest point of `task`."""
-        return max((serial for *_, serial in self.points[task]), default=0)
+        return int(self.serials[task].max(initial=0))
 
     def after(self, task: str, serial: int) -> int | None:
         """How many points of `task` come after the one numbered `serial`; None when others lie between."""
-        points, later = self.points[task], 0
-        for *_, number in reversed(points):
-            if number <= serial:
-                break
-            later += 1
-        return later if all(number <= serial for *_, number in points[: len(points) - later]) else None
+        later = self.serials[task] > serial
+        count = int(np.count_nonzero(later))
+        return count if later[len(later) - count :].all() else None
 
 
 class StepTimes:
@@ -58,6 +134,7 @@ class StepTimes:
     def __init__(self, window: int = WINDOW, origin: float = 0.0) -> None:
         self._origin = origin  # seconds on the clock of the spans, from which `ends` counts
         self._window = window
+        self._names = Names()  # of tasks
         self._lines: dict[str, _Lines] = {}  # executable -> its steps
         self._cuts: deque[Cut] = deque(maxlen=CUTS)
         self._last = float("-inf")  # end of the newest step
@@ -70,16 +147,10 @@ class StepTimes:
         for step in steps:
             seen = True
             self._cut(step)
-            lines = self._lines.setdefault(step.executable, _Lines(step.run))
+            if step.executable not in self._lines:
+                self._lines[step.executable] = _Lines(self._names, self._window)
             self._serial += 1
-            tasks, parts = step.ledger.tasks.tolist(), step.ledger.parts
-            work, pieces = (parts[:, PARTS.index(name)].tolist() for name in ("work", "pieces"))
-            for task, seconds, count in zip(map(step.ledger.names.texts.__getitem__, tasks), work, pieces):
-                if task not in lines.tasks:
-                    lines.tasks[task] = deque(maxlen=self._window)
-                lines.tasks[task].append((step.end, step.number, 1e3 * seconds, self._serial))
-                lines.counts[task] += 1
-                lines.pieces[task] = max(lines.pieces.get(task, 0), count)
+            self._lines[step.executable].add(step, self._serial)
         return seen
 
     def _cut(self, step: Step) -> None:
@@ -99,29 +170,34 @@ class StepTimes:
         A task that only lends a hand in the steps of others (it has less than half of their pieces) is shown by its own.
         """
         chosen = [self._lines[name] for name in executables if name in self._lines]
-        most: dict[str, float] = {}
-        recent: dict[str, float] = {}  # what the newest step was to a task
-        for lines in chosen:
-            for task, pieces in lines.pieces.items():
-                most[task] = max(most.get(task, 0), pieces)
-                recent[task] = max(recent.get(task, 0.0), lines.tasks[task][-1][2])
+        every = [np.concatenate(column) for column in zip(*((one.tasks, one.pieces, one.recent) for one in chosen))]
+        numbers, at = numbered(every[0]) if every else (np.empty(0, np.int64),) * 2
+        most, recent, first = (np.zeros(len(numbers)) for _ in range(3))
+        if every:
+            np.maximum.at(most, at, every[1])
+            np.maximum.at(recent, at, every[2])  # what the newest step was to a task
+            first[at[::-1]] = np.arange(len(at))[::-1]
         shown = max(1, min(tasks, MOST, len(most)))
         newest = max(8, min(self._window, POINTS // max(1, shown)))
-        longest = sorted(most, key=recent.__getitem__, reverse=True)[:shown]
+        longest = np.lexsort((first, -recent))[:shown].tolist()
         course = Course(StepView([], len(most) - len(longest), newest), {})
-        for task in sorted(longest, key=device_order):
-            own = [lines for lines in chosen if task in lines.tasks and 2 * lines.pieces[task] >= most[task]]
-            points = sorted(point for lines in own for point in list(lines.tasks[task])[-newest:])[-newest:]
-            course.points[task] = points
-            course.view.tasks.append(self._task(task, points, sum(lines.counts[task] for lines in own)))
-        first = min((task.ends[0] for task in course.view.tasks), default=0.0)
-        course.view.cuts = [cut for cut in self._cuts if cut.end > first]
+        texts = self._names.texts
+        for place in sorted(longest, key=lambda place: device_order(texts[numbers[place]])):
+            task = int(numbers[place])
+            slots = [(lines, slot) for lines in chosen if (slot := lines.slot(task)) >= 0]
+            own = [(lines, slot) for lines, slot in slots if 2 * lines.pieces[slot] >= most[place]]
+            points = Points.of([lines for lines, _ in own], task, newest)
+            course.serials[texts[task]] = points.serial
+            course.view.tasks.append(self._task(texts[task], points, sum(int(lines.counts[slot]) for lines, slot in own)))
+        begin = min((task.ends[0] for task in course.view.tasks), default=0.0)
+        course.view.cuts = [cut for cut in self._cuts if cut.end > begin]
         return course
 
-    def _task(self, task: str, points: list[tuple[float, int, float, int]], count: int) -> TaskSteps:
-        ends, numbers, times, _ = (list(column) for column in zip(*points))
-        ends = [end - self._origin for end in ends]
+    def _task(self, task: str, points: Points, count: int) -> TaskSteps:
+        ends = points.end - self._origin
         cut = self._cuts[-1].end if self._cuts else float("-inf")
-        ordered = sorted(time for time, end in zip(times, ends) if end > cut) or sorted(times)
-        return TaskSteps(task, color_of(task), times, numbers, ordered[len(ordered) // 2],
-                         ordered[int(0.95 * (len(ordered) - 1))], count, ends)
+        ordered = np.sort(points.work[ends > cut])
+        ordered = ordered if len(ordered) else np.sort(points.work)
+        middle, tail = (float(ordered[at]) for at in (len(ordered) // 2, int(0.95 * (len(ordered) - 1))))
+        return TaskSteps(task, color_of(task), points.work.tolist(), points.number.astype(np.int64).tolist(), middle, tail, count,
+                         ends.tolist())

@@ -63,7 +63,7 @@ class Steps(View):
             return None, sent
         course, lines = self._course(params), (self._regular, params.tasks)
         same = before.lines == lines
-        now = _Sent(version, lines, {task: course.newest(task) for task in course.points})
+        now = _Sent(version, lines, {task: course.newest(task) for task in course.serials})
         tasks = [_since(task, course.after(task.task, before.newest[task.task]))
                  if same and task.task in before.newest else task for task in course.view.tasks]
         return replace(course.view, tasks=tasks), now
