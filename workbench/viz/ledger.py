@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.viz.names import Names, begins
+from workbench.viz.names import Names, begins, ranked
 
 __all__ = ["PARTS", "ROOTS", "Account", "Entries", "Ledger", "Root", "root_of"]
 
@@ -57,7 +57,7 @@ class Entries(NamedTuple):
     def summed(cls, rows: np.ndarray, codes: np.ndarray, seconds: np.ndarray) -> Entries:
         """Those of several pieces of time, as far as they have any."""
         most = int(codes.max(initial=0)) + 1
-        keys, places = np.unique(rows * most + codes, return_inverse=True)
+        keys, places = ranked(rows * most + codes)
         sums = np.bincount(places, seconds, len(keys))
         keys, sums = keys[sums > 0], sums[sums > 0]
         return cls(keys // most, keys % most, sums)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Names", "begins", "different", "found", "numbered", "packed"]
+__all__ = ["Names", "begins", "different", "found", "numbered", "packed", "ranked"]
 
 _MANY = 1 << 31  # more than there are texts
 
@@ -94,3 +94,16 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     used = np.zeros(int(codes.max(initial=-1)) + 1, bool)
     used[codes] = True
     return np.flatnonzero(used), (np.cumsum(used) - 1)[codes]
+
+
+def ranked(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `numbered`, of numbers that may be large, together with their count below 2⁶³: sorted with their places in them, which
+    takes half of the time that NumPy takes to sort places."""
+    bits = len(codes).bit_length()
+    ordered = np.sort(codes << bits | np.arange(len(codes)))
+    places, ordered = ordered & (1 << bits) - 1, ordered >> bits
+    new = begins(ordered)
+    first, ranks = np.zeros(len(codes), np.int64), np.empty(len(codes), np.int64)
+    first[new[1:]] = 1
+    ranks[places] = np.cumsum(first)
+    return ordered[new], ranks

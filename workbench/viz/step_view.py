@@ -81,12 +81,15 @@ class _Lines:
         """The place of a task among the tasks, -1 where it is none."""
         return int(self._slots[task]) if task < len(self._slots) else -1
 
-    def points(self, slot: int, newest: int) -> Points:
-        """The newest of a task."""
+    def points(self, slots: list[int], newest: int) -> list[Points]:
+        """The newest of each of these tasks, as they ended; those that took part in all of them share the columns."""
         first = max(0, self._count - self._window)
-        steps, work = self._steps[first : self._count], self._work[first : self._count, slot]
-        known = np.flatnonzero(~np.isnan(work))[-newest:]
-        return Points(*steps[known].T, work[known])
+        steps, work = self._steps[first : self._count], self._work[first : self._count, slots].T
+        order = _as_ended(*steps[-newest:].T)
+        (end, number, serial), last = steps[-newest:][order].T.copy(), work[:, -newest:][:, order]
+        whole = ~np.isnan(last).any(1)
+        return [Points(end, number, serial, last[at]) if all_of_them else _known(steps, work[at], newest)
+                for at, all_of_them in enumerate(whole.tolist())]
 
 
 class Points(NamedTuple):
@@ -97,17 +100,26 @@ class Points(NamedTuple):
     serial: np.ndarray
     work: np.ndarray  # milliseconds
 
-    @classmethod
-    def of(cls, lines: Sequence[_Lines], task: int, newest: int) -> Points:
-        """The newest ones of a task, as they ended."""
-        each = [line.points(line.slot(task), newest) for line in lines]
-        found = cls(*map(np.concatenate, zip(*each))) if len(each) > 1 else each[0]
-        if len(each) > 1 or (found.end[1:] <= found.end[:-1]).any():
-            found = found.only(np.lexsort((found.serial, found.work, found.number, found.end)))
-        return found.only(slice(-newest, None))
-
     def only(self, which: np.ndarray | slice) -> Points:
         return Points(*(column[which] for column in self))
+
+
+def _known(steps: np.ndarray, work: np.ndarray, newest: int) -> Points:
+    known = np.flatnonzero(~np.isnan(work))[-newest:]
+    found = Points(*steps[known].T, work[known])
+    return found.only(_as_ended(found.end, found.number, found.serial))
+
+
+def _as_ended(end: np.ndarray, number: np.ndarray, serial: np.ndarray) -> np.ndarray | slice:
+    return slice(None) if (end[1:] > end[:-1]).all() else np.lexsort((serial, number, end))
+
+
+def _together(several: Sequence[Points], newest: int) -> Points:
+    """The newest of them all, as they ended."""
+    if len(several) == 1:
+        return several[0]
+    found = Points(*map(np.concatenate, zip(*several)))
+    return found.only(np.lexsort((found.serial, found.work, found.number, found.end))[-newest:])
 
 
 @dataclass(slots=True)
@@ -182,22 +194,34 @@ class StepTimes:
         longest = np.lexsort((first, -recent))[:shown].tolist()
         course = Course(StepView([], len(most) - len(longest), newest), {})
         texts = self._names.texts
-        for place in sorted(longest, key=lambda place: device_order(texts[numbers[place]])):
-            task = int(numbers[place])
-            slots = [(lines, slot) for lines in chosen if (slot := lines.slot(task)) >= 0]
-            own = [(lines, slot) for lines, slot in slots if 2 * lines.pieces[slot] >= most[place]]
-            points = Points.of([lines for lines, _ in own], task, newest)
+        longest.sort(key=lambda place: device_order(texts[numbers[place]]))
+        drawn = {int(numbers[place]): (most[place], [], []) for place in longest}  # most pieces, points, how many of all
+        for lines in chosen:
+            own = [task for task, (pieces, *_) in drawn.items()
+                   if (slot := lines.slot(task)) >= 0 and 2 * lines.pieces[slot] >= pieces]
+            slots = list(map(lines.slot, own))
+            for task, slot, points in zip(own, slots, lines.points(slots, newest) if slots else ()):
+                drawn[task][1].append(points)
+                drawn[task][2].append(int(lines.counts[slot]))
+        listed: dict[int, tuple[list[int], list[float], np.ndarray]] = {}  # of columns that tasks have in common
+        lines_of = [(task, _together(several, newest), sum(counts)) for task, (_, several, counts) in drawn.items()]
+        for task, points, count in lines_of:
+            if id(points.end) not in listed:
+                ends = points.end - self._origin
+                listed[id(points.end)] = points.number.astype(np.int64).tolist(), ends.tolist(), self._since_cut(ends)
             course.serials[texts[task]] = points.serial
-            course.view.tasks.append(self._task(texts[task], points, sum(int(lines.counts[slot]) for lines, slot in own)))
+            course.view.tasks.append(_task(texts[task], points, count, *listed[id(points.end)]))
         begin = min((task.ends[0] for task in course.view.tasks), default=0.0)
         course.view.cuts = [cut for cut in self._cuts if cut.end > begin]
         return course
 
-    def _task(self, task: str, points: Points, count: int) -> TaskSteps:
-        ends = points.end - self._origin
-        cut = self._cuts[-1].end if self._cuts else float("-inf")
-        ordered = np.sort(points.work[ends > cut])
-        ordered = ordered if len(ordered) else np.sort(points.work)
-        middle, tail = (float(ordered[at]) for at in (len(ordered) // 2, int(0.95 * (len(ordered) - 1))))
-        return TaskSteps(task, color_of(task), points.work.tolist(), points.number.astype(np.int64).tolist(), middle, tail, count,
-                         ends.tolist())
+    def _since_cut(self, ends: np.ndarray) -> np.ndarray:
+        """Which of them come after the last cut; all where none does."""
+        later = ends > (self._cuts[-1].end if self._cuts else float("-inf"))
+        return later if later.any() else np.ones(len(ends), bool)
+
+
+def _task(task: str, points: Points, count: int, numbers: list[int], ends: list[float], since: np.ndarray) -> TaskSteps:
+    ordered = np.sort(points.work[since])
+    middle, tail = (float(ordered[at]) for at in (len(ordered) // 2, int(0.95 * (len(ordered) - 1))))
+    return TaskSteps(task, color_of(task), points.work.tolist(), numbers, middle, tail, count, ends)

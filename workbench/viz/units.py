@@ -20,9 +20,12 @@ def number(value: float, digits: int = 3) -> str:
 
 def ms(value: float) -> str:
     """Milliseconds in the unit that reads best: '870 µs', '9.8 ms', '1.25 s'."""
-    if abs(value) >= 1000:
+    size = abs(value)
+    if 1 <= size < 1000:
+        return f"{value:.3g} ms"  # as most are, without asking `number` for it
+    if size >= 1000:
         return f"{number(value / 1000)} s"
-    return f"{number(value)} ms" if abs(value) >= 1 or value == 0 else f"{number(1000 * value)} µs"
+    return f"{number(1000 * value)} µs" if size > 0 else f"{number(value)} ms"
 
 
 def span(seconds: float) -> str:

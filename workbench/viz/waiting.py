@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from workbench.viz.ledger import ROOTS, Entries, Ledger
-from workbench.viz.names import Names
+from workbench.viz.names import Names, ranked
 from workbench.viz.slices import Slices
 from workbench.viz.stretches import INPUT, TRANSFER, WAIT, Stretches
 
@@ -25,8 +25,7 @@ class _Pieces:
         times, at = np.unique(np.concatenate([begins, ends, [start, end]]), return_inverse=True)
         width = len(times)
         borders = np.arange(count) * width
-        edges, at = np.unique(np.concatenate([width * rows + at[:n], width * rows + at[n:-2], borders, borders + width - 1]),
-                              return_inverse=True)
+        edges, at = ranked(np.concatenate([width * rows + at[:n], width * rows + at[n:-2], borders, borders + width - 1]))
         codes = painted(at[:n], at[n : 2 * n], len(edges))
         row, time = np.divmod(edges, width)
         inside = np.flatnonzero(((time == 0) | (np.diff(codes, prepend=-2) != 0)) & (time < width - 1))

@@ -119,7 +119,7 @@ class Window:
             here = counted[steps, tasks]
             tasks, seconds, codes = tasks[here], seconds[here], codes[here]
         codes, roots = numbered(codes)
-        known = [root_of(self.names, code) for code in codes.tolist()]
+        known: dict[int, Root] = {}  # of those that somebody waits for most
         found: list[Root | None] = [None] * len(self.tasks)
         block = max(1, BLOCK // max(1, len(codes)))
         for first in range(0, len(self.tasks), block) if len(codes) else ():
@@ -128,6 +128,7 @@ class Window:
             sums = np.bincount((tasks[inside] - first) * len(codes) + roots[inside], seconds[inside],
                                size * len(codes)).reshape(size, len(codes))
             most, waits = sums.argmax(1).tolist(), (sums.max(1) > 0).tolist()
+            known.update({root: root_of(self.names, int(codes[root])) for root in set(most) - known.keys()})
             found[first : first + size] = [known[root] if some else None for root, some in zip(most, waits)]
         return found
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from workbench.viz.palette import device_order
 from workbench.viz.schema import Judgement, Straggler, StragglerView
-from workbench.viz.verdict import Summary
+from workbench.viz.verdict import Row, Summary
 
 __all__ = ["work_view"]
 
@@ -20,12 +20,16 @@ def work_view(summary: Summary) -> StragglerView:
     for row in summary.rows:
         if row.known:
             jobs[device_order(row.task)[0]].append(row.work)
-    usually, rows = {job: statistics.median_low(work) for job, work in jobs.items()}, []
-    for row in summary.rows[:ROWS]:
-        usual = usually.get(device_order(row.task)[0], 0.0)
-        parts = {name: round(getattr(row, name), 4) for name in ("transfer", "input", "wait", "uncovered", "whole")}
-        rows.append(Straggler(row.task, round(row.work, 4), round(row.work / usual, 3) if usual > 0 and row.known else 1.0,
-                              round(row.cost, 6), row.why, waits_for=row.waits_for, **parts))
+    usually = {job: statistics.median_low(work) for job, work in jobs.items()}
+    rows = [_straggler(row, usually.get(device_order(row.task)[0], 0.0)) for row in summary.rows[:ROWS]]
     verdict = summary.verdict
     return StragglerView(rows, Judgement(verdict.kind, verdict.subject, verdict.cost, verdict.text, verdict.action,
                                          verdict.alarm), max(0, len(summary.rows) - ROWS))
+
+
+def _straggler(row: Row, usual: float) -> Straggler:
+    """A row beside what its peers usually work."""
+    return Straggler(
+        row.task, round(row.work, 4), round(row.work / usual, 3) if usual > 0 and row.known else 1.0, round(row.cost, 6), row.why,
+        waits_for=row.waits_for, transfer=round(row.transfer, 4), input=round(row.input, 4), wait=round(row.wait, 4),
+        uncovered=round(row.uncovered, 4), whole=round(row.whole, 4))
