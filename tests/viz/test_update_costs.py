@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from benchmarks.panel_update import step
 from tests.ui.records import large
 from workbench.core.rings import Rows
@@ -20,12 +22,14 @@ from workbench.viz.batch import Batch
 from workbench.viz.books import ACCOUNTS, Sample
 from workbench.viz.graph_view import GraphPicture
 from workbench.viz.hub import Hub, Watcher, hub_of
+from workbench.viz.names import found, ranked
 from workbench.viz.node_view import LISTED
 from workbench.viz.schema import NodeDetails
 from workbench.viz.step_index import StepIndex
 from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import judge
 from workbench.viz.views.timeline import TimelineParameters
+from workbench.viz.work_view import ROWS, work_view
 from workbench.widgets.peer import Peer
 from workbench.widgets.wire import pack
 
@@ -166,7 +170,7 @@ def test_the_picture_of_a_step_costs_few_calls_however_many_spans_it_has():
     hub, _watcher = drawing(spans)
     hub.whole("timeline", TimelineParameters(step=4))  # whose places are all new
     seen = []
-    assert calls(lambda: seen.append(hub.whole("timeline"))) < 1.5 * len(spans[-1])
+    assert calls(lambda: seen.append(hub.whole("timeline"))) < 0.9 * len(spans[-1])
     assert seen[0].step == 5 and len(seen[0].lanes) == 40 and seen[0].lane_count > TASKS
 
 
@@ -175,10 +179,35 @@ def test_the_course_of_steps_costs_few_calls_for_tasks_that_it_does_not_show():
     for spans in recorded(3):
         accounting.feed(spans)
         accounting.settle(everything=True)
-    times.feed(accounting.steps)
+    first, *others = accounting.steps
+    times.feed([first])  # which all tasks are new to
+    assert calls(lambda: times.feed(others)) < TASKS
     executables, seen = {step.executable for step in accounting.steps}, []
-    assert calls(lambda: seen.append(times.view(executables, tasks=1))) < 5 * TASKS
+    assert calls(lambda: seen.append(times.view(executables, tasks=1))) < TASKS
     assert len(seen[0].view.tasks) == 1 and seen[0].view.more == TASKS - 1
+
+
+def test_the_rows_that_travel_cost_few_calls_each():
+    accounting = Accounting()
+    for spans in recorded(3):
+        accounting.feed(spans)
+        accounting.settle(everything=True)
+    summary, seen = judge(accounting), []
+    assert calls(lambda: seen.append(work_view(summary))) < 40 * ROWS
+    assert len(seen[0].rows) == ROWS and seen[0].more == TASKS - ROWS
+
+
+def test_columns_of_texts_and_numbers_are_looked_up_and_sorted_all_at_once():
+    rng = np.random.default_rng(3)
+    for count in (0, 1, 2, 1000):
+        codes = rng.integers(-50, 1 << 40, count) * rng.integers(0, 2, count)
+        keys, places = ranked(codes)
+        expected = np.unique(codes, return_inverse=True)
+        assert keys.tolist() == expected[0].tolist() and places.tolist() == expected[1].tolist()
+        texts = [f"task {code % 7}" for code in codes.tolist()]
+        numbers = {f"task {i}": 3 * i for i in range(7)}
+        assert found(numbers, texts).tolist() == [numbers[text] for text in texts]
+        assert calls(lambda texts=texts, numbers=numbers: found(numbers, texts)) < 12
 
 
 class Line:

@@ -11,7 +11,6 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import repeat
 
 import numpy as np
@@ -340,7 +339,6 @@ def _rows(window: Window, gaps: np.ndarray, costs: Mapping[str, float], apart: b
     return [*sorted(costly, key=lambda row: -round(row.cost, 3)), *(row for row in rows if row.cost < NOTICEABLE)]
 
 
-@lru_cache(4096)  # most wait for the same ones in every verdict
 def _root_words(task: str, root: Root | None) -> str:
     """What `task` waits for, as one says it of that task."""
     if root is None:

@@ -29,7 +29,6 @@ def work_view(summary: Summary) -> StragglerView:
 
 def _straggler(row: Row, usual: float) -> Straggler:
     """A row beside what its peers usually work."""
-    return Straggler(
-        row.task, round(row.work, 4), round(row.work / usual, 3) if usual > 0 and row.known else 1.0, round(row.cost, 6), row.why,
-        waits_for=row.waits_for, transfer=round(row.transfer, 4), input=round(row.input, 4), wait=round(row.wait, 4),
-        uncovered=round(row.uncovered, 4), whole=round(row.whole, 4))
+    slowdown = round(row.work / usual, 3) if usual > 0 and row.known else 1.0
+    return Straggler(row.task, round(row.work, 4), slowdown, round(row.cost, 6), row.why, round(row.transfer, 4),
+                     round(row.input, 4), round(row.wait, 4), round(row.uncovered, 4), round(row.whole, 4), row.waits_for)
