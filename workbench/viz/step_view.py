@@ -69,7 +69,7 @@ class _Lines:
         """For one more step; the oldest go when there are twice as many as are shown."""
         if self._count == 2 * self._window:
             for columns in (self._steps, self._work):
-                columns[: self._window] = columns[self._window :]
+                columns[: self._window] = columns[self._window : self._count]
             self._count = self._window
             self._work[self._count :] = np.nan
         elif self._count == len(self._steps):
@@ -87,9 +87,9 @@ class _Lines:
         steps, work = self._steps[first : self._count], self._work[first : self._count, slots].T
         order = _as_ended(*steps[-newest:].T)
         (end, number, serial), last = steps[-newest:][order].T.copy(), work[:, -newest:][:, order]
-        whole = ~np.isnan(last).any(1)
+        whole: list[bool] = np.logical_not(np.isnan(last).any(1)).tolist()
         return [Points(end, number, serial, last[at]) if all_of_them else _known(steps, work[at], newest)
-                for at, all_of_them in enumerate(whole.tolist())]
+                for at, all_of_them in enumerate(whole)]
 
 
 class Points(NamedTuple):
@@ -106,7 +106,8 @@ class Points(NamedTuple):
 
 def _known(steps: np.ndarray, work: np.ndarray, newest: int) -> Points:
     known = np.flatnonzero(~np.isnan(work))[-newest:]
-    found = Points(*steps[known].T, work[known])
+    end, number, serial = steps[known].T
+    found = Points(end, number, serial, work[known])
     return found.only(_as_ended(found.end, found.number, found.serial))
 
 
@@ -195,7 +196,8 @@ class StepTimes:
         course = Course(StepView([], len(most) - len(longest), newest), {})
         texts = self._names.texts
         longest.sort(key=lambda place: device_order(texts[numbers[place]]))
-        drawn = {int(numbers[place]): (most[place], [], []) for place in longest}  # most pieces, points, how many of all
+        drawn: dict[int, tuple[float, list[Points], list[int]]] = {  # task -> its most pieces, its points, how many of all
+            int(numbers[place]): (float(most[place]), [], []) for place in longest}
         for lines in chosen:
             own = [task for task, (pieces, *_) in drawn.items()
                    if (slot := lines.slot(task)) >= 0 and 2 * lines.pieces[slot] >= pieces]
