@@ -11,6 +11,7 @@ import workbench as wb
 from tests.cluster.conftest import NEVER, kill, start
 from tests.eventually import eventually
 from workbench import errors
+from workbench.cluster.chief import member
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.wire import messages as m
 from workbench.core.run.gate import gate
@@ -42,7 +43,7 @@ def test_the_chief_says_and_hears_as_much_for_many_turns_as_for_one(client, monk
     said: list[str] = []
     heard: list[str] = []
     beside = {"ClockProbe", "ClockReply", "SpanBatch"}      # twice a second, whatever runs
-    encode, decode = m.encode, m.decode
+    encode, decode, decode_through = m.encode, m.decode, member.decode_through
 
     def encoded(message, *args):
         said.append(type(message).__name__)
@@ -52,6 +53,11 @@ def test_the_chief_says_and_hears_as_much_for_many_turns_as_for_one(client, monk
         message = decode(frame)
         heard.append(type(message).__name__)
         return message
+
+    def decoded_through(frame):      # nearly all that is heard, read without a message around it
+        heard.append(m.Through.__name__)
+        return decode_through(frame)
+    monkeypatch.setattr(member, "decode_through", decoded_through)
     monkeypatch.setattr(m, "encode", encoded)
     monkeypatch.setattr(m, "decode", decoded)
     with Cluster(client, 1, 2) as cluster, wb.Graph().as_default():

@@ -180,7 +180,7 @@ def call_again(client: Client) -> None:
     """
     cluster = client.cluster
     if isinstance(cluster, SpecCluster) and type(cluster).scale is SpecCluster.scale:
-        for name in [name for name, worker in cluster.workers.items() if worker.status in (Status.failed, Status.closed)]:
+        for name in [name for name, worker in cluster.workers.items() if worker.status is Status.failed]:
             del cluster.workers[name]
         cluster.scale(len(cluster.worker_spec))
 
