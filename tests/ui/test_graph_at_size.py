@@ -80,7 +80,7 @@ def test_a_graph_of_36000_operations(lab: Lab, notebook: Callable[..., str],
     lab.page.locator(".wb-Search li[data-id='mixed_77/branch_2/op5']").click()
     lab.page.wait_for_selector(".wb-Pane dd:has-text('float32[32, 28, 28, 64]')")
     lab.page.wait_for_selector(".wb-Graph-overview:not(.wb-mod-hidden)")
-    assert "mixed_77" in lab.page.locator(".wb-Graph-trail button").all_inner_texts()
+    lab.page.wait_for_selector(".wb-Graph-trail button:text-is('mixed_77')")      # when it has been led there
     lab.picture("large-found")
     assert lab.errors == []
 

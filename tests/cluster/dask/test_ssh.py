@@ -82,7 +82,8 @@ def server() -> Iterator[Server]:
 
 def test_a_model_trains_on_workers_that_dask_started_over_ssh(server: Server) -> None:
     with SSHCluster(HOSTS, connect_options=server.ways_in, scheduler_options={"port": 0, "dashboard_address": "127.0.0.1:0"},
-                    worker_options={"nthreads": 1, "memory_limit": 0}) as dask, wb.Cluster(dask, ps=1, worker=1) as cluster:
+                    worker_options={"nthreads": 1, "memory_limit": 0}) as dask, \
+            wb.Cluster(dask, ps=1, worker=1, connect_timeout=60.0) as cluster:
         with wb.device("/job:ps/task:0"):
             weight = wb.Variable([1.0, 2.0])
         with wb.device("/job:worker/task:0"):
