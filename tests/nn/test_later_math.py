@@ -158,7 +158,7 @@ def test_rates_along_a_cosine(schedule, wanted):
 
 def test_noise_on_the_line_grows_smaller():
     """Half-way the wave is one half: 400 draws spread by half of the noise's deviation, which the steps make smaller."""
-    with wb.Graph().as_default():
-        rates = [cosine.noisy_linear_cosine_decay(1.0, step, 200, num_periods=1.0) for step in [0] * 400 + [50] * 400]
-        found = np.array(run(rates)).reshape(2, 400).std(axis=1)
+    with wb.Graph().as_default(), wb.Session() as session:
+        rates = [cosine.noisy_linear_cosine_decay(1.0, step, 200, num_periods=1.0) for step in (0, 50)]
+        found = np.array([session.run(rates) for _ in range(400)]).std(axis=0)
     np.testing.assert_allclose(found, [1.0, 0.5 / 51 ** 0.275], rtol=0.15)

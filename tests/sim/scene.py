@@ -27,7 +27,7 @@ __all__ = ["HEARTBEAT", "Scene"]
 
 HEARTBEAT = 8.0
 _PROBE = 0.5
-_GIVEN_UP = 4000.0       # seconds of this world in which whatever waits has to end
+_GIVEN_UP = 1000.0       # seconds of this world in which whatever waits has to end; trainings take up to 300
 TASKS = (*SERVERS, *WORKERS)
 
 

@@ -1,11 +1,13 @@
 """Every operation where kernels meet: through a Session with all libraries, alone and followed, as the reference says."""
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,6 +66,8 @@ BY_IMAGES = ("convolve_channels",)
 """Operations whose reference takes image by image, as long for each: three of them, an odd number too, instead of the first
 prime's seventeen. All other axes are as long as they would be with those."""
 MANY = 5003                              # elements from which libraries split, fuse and block their work
+ENGINE, TESTS = Path(workbench.core.ops.__file__).parents[1], Path(__file__).parents[2]
+PLACES = {id(row): str(place) for place, row in enumerate(CASES)}
 Array = np.ndarray[Any, Any]
 Axis = tuple[int, int]                   # (input, axis)
 SHAPES = {"shape", "dims", "size", "begin", "end", "strides", "multiples", "a_shape", "b_shape"}
@@ -172,14 +176,33 @@ def growths(row: Case) -> dict[str, Growth]:
     return {**found, "tail": odd} if odd else found
 
 
-_growths: dict[int, dict[str, Growth]] = {}      # by the identity of rows: what is valid is looked for once a process
+_growths: dict[str, dict[str, Growth]] = {}      # by the place of rows, as text
+
+
+@pytest.fixture(scope="session", autouse=True)
+def remembered(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What is valid is looked for once for the runs of all variants, until what decides it changes."""
+    digest = hashlib.sha256(np.__version__.encode())
+    for path in (*sorted(ENGINE.rglob("*.py")), *sorted(TESTS.glob("opcase*.py")), Path(__file__)):
+        digest.update(path.read_bytes())
+    cache, of = getattr(request.config, "cache", None), digest.hexdigest()      # none with -p no:cacheprovider
+
+    def found() -> dict[str, dict[str, Growth]]:
+        kept = cache.get("seams/sizes", {}) if cache is not None else {}
+        return kept["rows"] if kept.get("of") == of else {}      # type: ignore[no-any-return]
+    _growths.update(found())
+    before = len(_growths)
+    yield
+    if cache is not None and len(_growths) > before:
+        cache.set("seams/sizes", {"of": of, "rows": {**found(), **_growths}})      # another process found others meanwhile
 
 
 def sizes(row: Case) -> dict[str, tuple[Array, ...]]:
     """The inputs of a row as they are, and grown."""
-    if id(row) not in _growths:
-        _growths[id(row)] = growths(row)
-    return {"small": row.inputs, **{name: grown(row, growth) for name, growth in _growths[id(row)].items()}}
+    place = PLACES[id(row)]
+    if place not in _growths:
+        _growths[place] = growths(row)
+    return {"small": row.inputs, **{name: grown(row, growth) for name, growth in _growths[place].items()}}
 
 
 # graphs and values
