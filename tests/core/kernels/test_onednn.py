@@ -10,9 +10,11 @@ import pytest
 
 from workbench.core.kernels import onednn, onednn_format, onednn_winograd
 from workbench.core.kernels.choice import LASTING, Choice, Spec, reorders, selectors
-from workbench.core.kernels.onednn_api import Argument
+from workbench.core.kernels.onednn_api import Argument, load
 from workbench.core.kernels.onednn_conv import Window
 from workbench.core.kernels.onednn_filters import Transformed
+from workbench.core.kernels.onednn_products import Product, Task, usual
+from workbench.core.kernels.onednn_program import Place
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
 
@@ -155,6 +157,16 @@ def test_a_weight_that_many_products_read_may_lie_in_the_librarys_layout(turn_b:
     run(choice, [moved(value, layout) for value, layout in zip(values, choice.inputs)], [out])
     wanted = a @ (b.T if turn_b else b) + (0 if activation is None else bias)
     close(plain(out), np.maximum(wanted, 0) if activation == "relu" else wanted)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_one_row_takes_a_packed_weight_where_there_is_avx512_alone(wide: bool, rows: int,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load(), "wide", wide)
+    task = Task(Product({}, (rows, 784), (784, 512)), Place(0), Place(1), Place(2))
+    rule = usual(task, Spec((784, 512), FLOAT32, None, readers=20))
+    assert rule == (["kept", "plain"] if wide or rows > 1 else ["plain"])
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 7), (784, 100, 10), (300, 16, 500), (9, 40, 300)])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
-from workbench.core.kernels.onednn_api import FORWARD_INFERENCE, FORWARD_TRAINING, Argument
+from workbench.core.kernels.onednn_api import FORWARD_INFERENCE, FORWARD_TRAINING, Argument, load
 from workbench.core.kernels.onednn_format import Desc, any_format, contiguous, fast, format_of, known, primitive
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.options import kernel_options
@@ -183,11 +183,18 @@ def ways_of(task: Task, weight: Spec) -> dict[str, Way]:
     return {**found, "packed": packed, "plain": plain}
 
 
+def _gains_by_packing(rows: int) -> bool:
+    """One row needs each element of a weight once. With AVX-512 the kernel for packed weights takes 0.6 of the plain one's
+    time, with AVX2 1.1 to 1.4 (128x128 to 4096x4096, one thread; 1.0 to 1.1 on two); two rows 0.7 there too."""
+    library = load()
+    return rows > 1 or (library is not None and library.wide)
+
+
 def usual(task: Task, weight: Spec) -> list[str]:
     """The rule: which ways to try where none was measured, the best first."""
     product, skinny, large = task.product, task.product.rows <= SKINNY_ROWS, task.product.depth * task.product.columns
     good = {
-        "kept": skinny and weight.readers >= REUSED and large >= WORTH_PACKING,
+        "kept": skinny and weight.readers >= REUSED and large >= WORTH_PACKING and _gains_by_packing(product.rows),
         "turned": 2 * product.rows * (product.depth + product.columns) <= large,      # else the copies cost more
         "thin": product.columns <= THIN_COLUMNS,
         "inner": skinny and not product.turn_b and large >= LARGE_WEIGHT and not task.extra,
