@@ -1,6 +1,7 @@
 """Where our training step goes, kind by kind of operation, beside what this machine can do at most.
 
-    python -m benchmarks.limits [mlp] [lenet] [alexnet] [googlenet] [inception_v3] [overfeat] [vgg_a] [lm_full] [lm_sampled]
+    python -m benchmarks.limits [softmax] [mlp] [lenet] [alexnet] [googlenet] [inception_v3] [overfeat] [vgg_a] [lm_full]
+                                [lm_sampled]
 
 One thread and processor time, so that what others compute meanwhile matters little; the shortest time of each operation in
 some steps that are timed operation by operation. The limits are measured in the same process: multiplications and additions
@@ -26,7 +27,7 @@ STEPS = 5
 SQUARES = (512, 1024, 1536)
 COPIED = 1 << 26
 LANGUAGE = {"lm_full": 20, "lm_sampled": 20}
-WORK = {**BATCHES, **LANGUAGE}
+WORK = {"softmax": 100, **BATCHES, **LANGUAGE}
 
 
 class Limits(NamedTuple):
@@ -69,6 +70,12 @@ def training(network: str) -> tuple[Any, Any, dict[Any, Any]]:
         import workbench.tf1 as tf
         from benchmarks import language_model
         return language_model.training(tf, False, network == "lm_sampled", False)[:3]
+    if network == "softmax":
+        import workbench as wb
+        from benchmarks import softmax_step
+        rng = np.random.default_rng(0)
+        labels = np.eye(10, dtype=np.float32)[rng.integers(0, 10, WORK[network])]
+        return softmax_step.training(wb, rng.random((WORK[network], 784), np.float32), labels)[:3]
     session, train, _, feed = our_training(network, *given(network, BATCHES[network]), RATES.get(network, 1e-3))
     return session, train, feed
 

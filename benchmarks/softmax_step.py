@@ -33,21 +33,25 @@ def main() -> None:
     report(compare("Softmax regression step: batch 100", steps), bar=0.6)
 
 
+def training(wb: Any, images: Any, labels: Any) -> tuple[Any, Any, dict[Any, Any], Any]:
+    """(session, what trains, what is fed, the weights)"""
+    with wb.Graph().as_default() as graph:
+        x, y_ = wb.placeholder("float32", [None, 784]), wb.placeholder("float32", [None, 10])
+        weights, bias = wb.Variable(wb.zeros([784, 10])), wb.Variable(wb.zeros([10]))
+        y = wb.nn.softmax(wb.matmul(x, weights) + bias)
+        loss = wb.reduce_mean(-wb.reduce_sum(y_ * wb.log(y), axis=1))
+        step = wb.train.GradientDescentOptimizer(RATE).minimize(loss)
+        session = wb.Session(graph=graph)
+        session.run(wb.global_variables_initializer())
+    return session, step, {x: images, y_: labels}, weights
+
+
 def ours(wb: Any, callable_: bool = False) -> Any:
     def make(images: Any, labels: Any) -> Any:
-        graph = wb.Graph()
-        with graph.as_default():
-            x, y_ = wb.placeholder("float32", [None, 784]), wb.placeholder("float32", [None, 10])
-            weights, bias = wb.Variable(wb.zeros([784, 10])), wb.Variable(wb.zeros([10]))
-            y = wb.nn.softmax(wb.matmul(x, weights) + bias)
-            loss = wb.reduce_mean(-wb.reduce_sum(y_ * wb.log(y), axis=1))
-            step = wb.train.GradientDescentOptimizer(RATE).minimize(loss)
-            session = wb.Session(graph=graph)
-            session.run(wb.global_variables_initializer())
-        feed = {x: images, y_: labels}
+        session, step, feed, weights = training(wb, images, labels)
         run = (lambda: session.run(step, feed))
         if callable_:
-            call = session.make_callable(step, [x, y_])
+            call = session.make_callable(step, list(feed))
             run = (lambda: call(images, labels))
         return run, lambda: session.run(weights)
     return make

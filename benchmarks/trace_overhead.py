@@ -4,13 +4,17 @@
 
 "On" is what a user with open panels has: the journal takes spans, the hub looks at them ten times a second, and a page that
 watches all views is told as often as one is (`workbench/widgets/peer.py`).
-Both ends of the ratio are the same session and plan; they take turns, so that a busy machine slows both.
+Both ends of the ratio are the same session and plan; they take turns, so that a busy machine slows both. What recording costs
+a step while it is off is too little for such a ratio: it is how often the step asks this process whether it is on, times what
+asking takes.
 """
 from __future__ import annotations
 
+import statistics
 import sys
 import threading
 import time
+import timeit
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,13 +25,15 @@ import workbench as wb
 from benchmarks import convnets, softmax_step
 from benchmarks.harness import compare, report
 from workbench.core.run.gate import gate
-from workbench.core.trace import journal
+from workbench.core.trace import Journal, journal
 from workbench.viz.hub import RATE, Hub
 from workbench.viz.views import VIEWS
 from workbench.widgets.peer import Peer
 
 FRAME = 1 / RATE      # seconds between two looks
 BAR = 1.02
+BAR_OFF = 0.002       # of a step
+COUNTED = 20          # steps
 
 
 class Panel:
@@ -114,6 +120,36 @@ def cluster() -> Iterator[Callable[[], Any]]:
             yield lambda: session.run(made.steps, feed)
 
 
+class _Asked(Journal):
+    """A journal that counts how often it is asked whether it records."""
+
+    count = 0
+
+    @property
+    def enabled(self) -> bool:      # type: ignore[override]
+        _Asked.count += 1
+        return False
+
+
+def off(step: Callable[[], Any]) -> tuple[float, float]:
+    """(how often a step asks whether anything is recorded, the share of it that asking takes) while recording is off."""
+    journal.enabled, times = False, []
+    for _ in range(COUNTED):
+        begin = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - begin)
+    journal.__class__, _Asked.count = _Asked, 0
+    try:
+        for _ in range(COUNTED):
+            step()
+    finally:
+        journal.__class__ = Journal
+    one, none = (min(timeit.repeat(text, globals={"journal": journal}, number=100_000)) / 100_000
+                 for text in ("if journal.enabled: pass", "pass"))
+    asked = _Asked.count / COUNTED
+    return asked, asked * (one - none) / statistics.median(times)
+
+
 CASES = {"softmax": softmax, "lenet": lenet, "cluster": cluster}
 ROUNDS = {"cluster": 61}      # five processes on few cores: single rounds differ by half
 
@@ -127,8 +163,10 @@ def main(names: list[str]) -> None:
                 sides = {"ours": switched(step, panel, True), "recording off": switched(step, panel, False)}
                 result = compare(f"Trace overhead {name}: recorded and watched", sides, rounds=ROUNDS.get(name, 15),
                                  seconds=0.6)
+                asked, share = off(step)
             print(f"\n  {panel.frames} frames were drawn")
             report(result, BAR)
+            print(f"  recording off: {asked:.1f} questions a step, {share:.3%} of it; bar {BAR_OFF:.1%}")
         finally:
             panel.close()
             journal.enabled = before
