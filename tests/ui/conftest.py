@@ -177,8 +177,9 @@ class Lab:
 
 
 @pytest.fixture
-def lab(browser: object, server: Server) -> Iterator[Lab]:
-    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+def lab(profile: object, server: Server) -> Iterator[Lab]:
+    page = profile.new_page()
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.set_default_timeout(PATIENCE)
     lab = Lab(page, server)
     yield lab
@@ -187,7 +188,9 @@ def lab(browser: object, server: Server) -> Iterator[Lab]:
     # Closing the page at once would take the requests back; a page that was torn down in between never hears an answer.
     page.evaluate("""() => Promise.race([window.jupyterapp?.serviceManager.sessions.shutdownAll(),
                                          new Promise(resolve => setTimeout(resolve, 10000))])""")
-    page.context.close()
+    kept = {"origin": server.url, "storageTypes": "cookies,local_storage,indexeddb,service_workers"}
+    profile.new_cdp_session(page).send("Storage.clearDataForOrigin", kept)
+    page.close()
 
 
 @pytest.fixture
