@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import workbench.core.ops  # noqa: F401
+import workbench.core.ops
 from tests.evaluate import evaluate
 from tests.opcases import CASES, Case
 from workbench import errors
