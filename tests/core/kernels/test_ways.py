@@ -59,7 +59,7 @@ def test_products(asked: list[str], request: pytest.FixtureRequest) -> None:
 def test_products_with_a_bias(asked: list[str], request: pytest.FixtureRequest) -> None:
     for turn_b in (False, True):
         for activation in ("none", "relu"):
-            for shape in ((3, 5, 7), (128, 784, 64)):
+            for shape in ((3, 5, 7), (128, 784, 64), (100, 784, 10)):
                 cases.test_fused_matmul(shape, turn_b, activation)
             cases.test_a_weight_that_many_products_read_may_lie_in_the_librarys_layout(turn_b, activation)
     assert request.node.callspec.params["asked"][1] in asked

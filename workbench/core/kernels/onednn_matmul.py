@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Make, Spec
+from workbench.core.kernels.llvm_columns import few_columns
 from workbench.core.kernels.llvm_few import few
 from workbench.core.kernels.llvm_narrow import narrow
 from workbench.core.kernels.measured.choose import choose
@@ -88,7 +89,7 @@ def _chosen(op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec], outp
     rule, product = usual(task, inputs[1]), task.product
     if blas_fits(op, product):
         ways["blas"] = partial(by_blas, product, count, finish)
-    if task.lone and product.turn_a and not product.turn_b and (loops := narrow(product.depth, product.rows, product.columns)):
+    if loops := _loops(task, "relu" if task.after else "none"):
         ways["narrow"], rule = partial(_given, loops), ["narrow", *rule]
     return choose(op, attributes, inputs, outputs, free, ways, rule)
 
@@ -113,6 +114,16 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
     makes |= {name: partial(_given, choice) for name, choice in loops.items()}
     ways = {name: partial(_finitely_scaled, make, attributes, inputs, outputs[0]) for name, make in makes.items()}
     return choose("matmul_update", attributes, inputs, outputs, free, ways, [*loops, *rule])
+
+
+def _loops(task: Task, activation: str) -> Choice | None:
+    """Compiled loops for a product of few columns, where there are some."""
+    product = task.product
+    if product.turn_b or task.extra:
+        return None
+    if product.turn_a:
+        return narrow(product.depth, product.rows, product.columns) if task.lone else None
+    return few_columns(product.rows, product.depth, product.columns, task.bias is not None, activation)
 
 
 def _given(choice: Choice) -> Choice:

@@ -13,7 +13,7 @@ PRODUCTS = ("kept", "turned", "thin", "inner", "packed", "plain", "blas", "narro
 CONVOLUTIONS = ("winograd", "direct", "product", "reference")
 WAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "matmul": PRODUCTS,
-    "fused_matmul": ("kept", "inner", "packed", "plain", "blas"),
+    "fused_matmul": ("kept", "inner", "packed", "plain", "blas", "narrow"),
     "matmul_add": ("kept", "inner", "packed", "plain", "blas"),
     "matmul_update": ("thin", "inner", "packed", "plain", "blas", "narrow", "few"),
     "conv2d": CONVOLUTIONS, "fused_conv2d": CONVOLUTIONS,
