@@ -61,7 +61,7 @@ def step() -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     with wb.Graph().as_default():
         x = wb.placeholder("float32", images.shape)
         filters = wb.Variable(random.standard_normal((3, 3, 3, 5)).astype(np.float32))
-        weights = wb.Variable(random.standard_normal((6 * 5 * 5, 7)).astype(np.float32))
+        weights = wb.Variable(random.standard_normal((6 * 5 * 5, 17)).astype(np.float32))
         h = wb.nn.max_pool(wb.nn.relu(wb.ops.conv2d(x, filters, (1, 1), "SAME")), 2, 2, "VALID")
         y = wb.nn.relu(wb.matmul(wb.reshape(h, [4, -1]), weights) + 0.5)
         update = wb.train.GradientDescentOptimizer(0.01).minimize(wb.reduce_mean(wb.square(y)))

@@ -1,4 +1,4 @@
-"""`activation(a @ b + bias)` for a `b` of few columns, such as the one that gives the logits of ten classes, in compiled loops."""
+"""`activation(a @ b + bias)` for a `b` of few columns, as the weight for the logits of ten classes, in compiled loops."""
 from __future__ import annotations
 
 import functools
@@ -17,8 +17,8 @@ SHARE = 0.5           # of the time that a library takes for the product on one 
 
 
 def few_columns(rows: int, terms: int, columns: int, bias: bool, activation: str) -> Choice | None:
-    """(a [rows, terms], b [terms, columns], and with a `bias` [columns], out [rows, columns]); activation "none" or "relu". None
-    where there is no LLVM, or so much to do that threads should share it."""
+    """(a [rows, terms], b [terms, columns], and with a `bias` [columns], out [rows, columns]); activation "none" or "relu".
+    None where there is no LLVM, or so much to do that threads should share it."""
     small = SHARE * seconds("matmul", [(rows, terms), (terms, columns), (rows, columns)]) < SERIAL
     if not (small and 0 < columns <= LANES and terms >= FEWEST_TERMS) or not serves():
         return None
@@ -39,14 +39,15 @@ def _block(each: range, columns: int, activation: str) -> list[str]:
         return [f"            y = load16(place({place}))",
                 *(f"            sum{r} = sum{r} + spread16(a[(i + {r}) * terms + t]) * y" for r in each)]
     finish = "largest(sum{0} + extra, spread16(0.0))" if activation == "relu" else "sum{0} + extra"
+    row = LANES * (_over(columns) + 1)
     return [*(f"        sum{r} = spread16(0.0)" for r in each),
             "        for t in range(safe):",
             *added(f"b, t * {columns}"),
             "        for t in range(safe, terms):",
             *added(f"spot, {LANES} * (t - safe)"),
             *(line for r in each for line in (
-                f"        store16(place(spot, {LANES * (_over(columns) + 1)}), {finish.format(r)})",
-                *(f"        out[(i + {r}) * {columns} + {j}] = spot[{LANES * (_over(columns) + 1) + j}]" for j in range(columns))))]
+                f"        store16(place(spot, {row}), {finish.format(r)})",
+                *(f"        out[(i + {r}) * {columns} + {j}] = spot[{row + j}]" for j in range(columns))))]
 
 
 @functools.cache
