@@ -26,7 +26,7 @@ def product(a, b, bias=None, activation="none"):
 
 
 @pytest.mark.parametrize("columns", range(1, LANES + 1))
-@pytest.mark.parametrize("terms,count", [(FEWEST_TERMS, 1), (17, 6), (784, 100), (33, 47)])
+@pytest.mark.parametrize("terms,count", [(FEWEST_TERMS, 1), (131, 6), (784, 100), (133, 47)])
 def test_products(terms, count, columns):
     a, b = rows(count, terms), rows(terms, columns, seed=1)
     np.testing.assert_allclose(product(a, b), a.astype(np.float64) @ b, rtol=1e-5, atol=1e-5 * terms**0.5)
@@ -35,7 +35,7 @@ def test_products(terms, count, columns):
 @pytest.mark.parametrize("activation", ["none", "relu"])
 @pytest.mark.parametrize("columns", [1, 10, LANES])
 def test_a_bias_is_added_and_what_is_below_zero_may_be_left_out(columns, activation):
-    a, b, bias = rows(20, 50), rows(50, columns, seed=1), rows(1, columns, seed=2)[0]
+    a, b, bias = rows(20, 150), rows(150, columns, seed=1), rows(1, columns, seed=2)[0]
     wanted = a.astype(np.float64) @ b + bias
     np.testing.assert_allclose(product(a, b, bias, activation), np.maximum(wanted, 0) if activation == "relu" else wanted,
                                rtol=1e-5, atol=1e-4)
@@ -44,8 +44,8 @@ def test_a_bias_is_added_and_what_is_below_zero_may_be_left_out(columns, activat
 @pytest.mark.parametrize("activation", ["none", "relu"])
 @pytest.mark.parametrize("at", [0, 5, 12])
 def test_special_values_reach_what_they_belong_to_and_no_more(at, activation):
-    a, b, bias = rows(13, 20), rows(20, 7, seed=1), np.zeros(7, np.float32)
-    a[at, 3], b[19, 2] = np.nan, np.inf
+    a, b, bias = rows(13, 140), rows(140, 7, seed=1), np.zeros(7, np.float32)
+    a[at, 3], b[139, 2] = np.nan, np.inf
     out = product(a, b, bias, activation)
     with np.errstate(all="ignore"):
         wanted = a.astype(np.float64) @ b

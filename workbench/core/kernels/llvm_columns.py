@@ -12,7 +12,7 @@ __all__ = ["few_columns"]
 
 LANES = 16
 ROWS = 6              # at a time: with vectors of 256 bits their sums need two of 16 registers each
-FEWEST_TERMS = LANES  # of one sum: fewer are over before it has begun
+FEWEST_TERMS = 128    # of one sum: fewer are soon over, and each number of columns is compiled once
 SHARE = 0.5           # of the time that a library takes for the product on one thread; measured with AVX2, 100x784 by 784x10
 
 
