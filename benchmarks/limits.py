@@ -73,9 +73,7 @@ def training(network: str) -> tuple[Any, Any, dict[Any, Any]]:
     if network == "softmax":
         import workbench as wb
         from benchmarks import softmax_step
-        rng = np.random.default_rng(0)
-        labels = np.eye(10, dtype=np.float32)[rng.integers(0, 10, WORK[network])]
-        return softmax_step.training(wb, rng.random((WORK[network], 784), np.float32), labels)[:3]
+        return softmax_step.training(wb, *softmax_step.given())[:3]
     session, train, _, feed = our_training(network, *given(network, BATCHES[network]), RATES.get(network, 1e-3))
     return session, train, feed
 

@@ -40,13 +40,11 @@ CLOSERS: list[Callable[[], Any]] = []
 
 def softmax(name: str) -> tuple[Step, Callable[[], Any]]:
     from benchmarks import softmax_step
-    rng = np.random.default_rng(0)
-    images, labels = rng.random((100, 784), np.float32), np.eye(10, dtype=np.float32)[rng.integers(0, 10, 100)]
     make = {"ours": lambda: softmax_step.ours(framework("ours")),
             "TF1 session": lambda: softmax_step.tf1(framework(name), False),
             "torch": lambda: softmax_step.torch_eager(framework(name)),
             "JAX jit": lambda: softmax_step.jax_jit(framework(name))}[name]()
-    return make(images, labels)  # type: ignore[no-any-return]
+    return make(*softmax_step.given())  # type: ignore[no-any-return]
 
 
 def mlp(name: str) -> tuple[Step, Callable[[], Any]]:

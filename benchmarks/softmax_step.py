@@ -13,9 +13,7 @@ RATE, BATCH = np.float32(0.5), 100
 
 def main() -> None:
     tf, torch, jax, wb = load()
-    rng = np.random.default_rng(0)
-    images = rng.random((BATCH, 784), np.float32)
-    labels = np.eye(10, dtype=np.float32)[rng.integers(0, 10, BATCH)]
+    images, labels = given()
     makers = {"ours": ours(wb), "ours callable": ours(wb, callable_=True), "TF1 session": tf1(tf, False),
               "TF1 callable": tf1(tf, True), "tf.function": tf2(tf), "torch eager": torch_eager(torch),
               "JAX jit": jax_jit(jax)}
@@ -31,6 +29,12 @@ def main() -> None:
         steps[name] = step
     del steps["ours callable"]
     report(compare("Softmax regression step: batch 100", steps), bar=0.6)
+
+
+def given() -> tuple[Any, Any]:
+    """(images, labels) of a batch"""
+    rng = np.random.default_rng(0)
+    return rng.random((BATCH, 784), np.float32), np.eye(10, dtype=np.float32)[rng.integers(0, 10, BATCH)]
 
 
 def training(wb: Any, images: Any, labels: Any) -> tuple[Any, Any, dict[Any, Any], Any]:
