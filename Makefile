@@ -67,9 +67,27 @@ PYTEST = $(BIN)/python -m pytest -q
 test: $(VENV)/.front chromium
 	@$(BIN)/python _build/beside.py 'nice -n 5 $(MAKE) -s units' '$(MAKE) -s clusters' '$(MAKE) -s pages'
 
-units: $(VENV)/.front variants
+# Two targets at a time, each of which prints what it has to say when it ends, whatever became of the others.
+JOBS := $(MAKE) -s -k -j2 $(if $(filter output-sync,$(.FEATURES)),-O)
+
+# As processes of their own, the longest first, each of which collects and keeps its own tests alone: a run that deals them
+# out one by one spends a tenth of its time on that.
+UNITS := not cluster and not browser and not gpu and not soak
+ROOMS := tests/core/ops tests/train tests/nn tests/core/passes tests/core/kernels
+ROOM_TARGETS := $(subst /,+,$(ROOMS))
+units: $(VENV)/.front
+	@$(JOBS) other+tests $(firstword $(VARIANTS)) $(ROOM_TARGETS) $(wordlist 2,9,$(VARIANTS)) front+tests
+
+$(ROOM_TARGETS): $(VENV)/.dev
+	@echo '$(subst +,/,$@)'
+	@$(PYTEST) -m '$(UNITS)' $(subst +,/,$@) $(PYTEST_ARGS)
+
+other+tests: $(VENV)/.dev
+	@echo 'tests of other folders'
+	@$(PYTEST) -m '$(UNITS)' $(addprefix --ignore=,$(ROOMS)) $(PYTEST_ARGS)
+
+front+tests: $(VENV)/.front
 	@$(BIN)/python _build/frontend.py test
-	@$(PYTEST) -n 2 -m 'not cluster and not browser and not gpu and not soak' $(PYTEST_ARGS)
 
 clusters: $(VENV)/.dev
 	@$(PYTEST) -m '(cluster or gpu) and not browser and not soak' $(PYTEST_ARGS)
@@ -82,15 +100,22 @@ pages: $(VENV)/.dev chromium
 # have no AVX-512 is itself one with AVX2: there the unit tests have said all that its variant would.
 SEAMS := tests/core/kernels tests/core/passes tests/core/ops/test_seams.py
 WITHOUT_AVX512 := test -r /proc/cpuinfo && ! grep -q avx512 /proc/cpuinfo
-PROCESSORS := ONEDNN_MAX_CPU_ISA=SSE41 $(shell $(WITHOUT_AVX512) || echo ONEDNN_MAX_CPU_ISA=AVX2,OPENBLAS_CORETYPE=Haswell)
-LIBRARIES := WB_LIBRARIES=llvm WB_LIBRARIES=onednn
-comma := ,
-variant = echo '$(SEAMS) with $(subst $(comma), ,$(1))' && \
-	env $(subst $(comma), ,$(1)) $(PYTEST) -n 2 -m '$(2)' $(SEAMS) $(PYTEST_ARGS) &&
-variants: $(VENV)/.dev
-	@$(foreach processor,$(PROCESSORS),$(call variant,$(processor),not once and not portable)) true
-	@$(foreach library,$(LIBRARIES),$(call variant,$(library),not once and not named and not single)) true
-	@$(call variant,WB_LIBRARIES=,not once and not named) true
+VARIANTS := variant+sse41 $(shell $(WITHOUT_AVX512) || echo variant+avx2) variant+llvm variant+onednn variant+none
+variant+sse41 variant+avx2: MARKS := not once and not portable
+variant+sse41: SETTINGS := ONEDNN_MAX_CPU_ISA=SSE41
+variant+avx2: SETTINGS := ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell
+variant+llvm variant+onednn: MARKS := not once and not named and not single
+variant+llvm: SETTINGS := WB_LIBRARIES=llvm
+variant+onednn: SETTINGS := WB_LIBRARIES=onednn
+variant+none: MARKS := not once and not named
+variant+none: SETTINGS := WB_LIBRARIES=
+
+variants:
+	@$(JOBS) $(VARIANTS)
+
+variant+%: $(VENV)/.dev
+	@echo '$(SEAMS) with $(SETTINGS)'
+	@env $(SETTINGS) $(PYTEST) -m '$(MARKS)' $(SEAMS) $(PYTEST_ARGS)
 
 soak: $(VENV)/.dev
 	@$(PYTEST) -m soak tests/soak $(PYTEST_ARGS)

@@ -1,15 +1,21 @@
-"""The tour as a newcomer lives it: JupyterLab, the panel beside the notebook, every cell to the end, then the mishaps."""
+"""The tour as a newcomer lives it: JupyterLab, the panel beside the notebook, every cell to the end, then the mishaps.
+
+It learns, finds the slow worker and leaves nothing behind.
+"""
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from tests.ui.conftest import KERNEL_GONE, ROOT, Lab, Server
 from tests.ui.test_panel import ANSWER, BEYOND, CONTRAST, HANGS, STEP
+from workbench.viz.verdict import NOTICEABLE
 
 pytestmark = [pytest.mark.browser, pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -17,6 +23,23 @@ TOUR = ROOT / "notebooks" / "00_tour.ipynb"
 TASKS = {"ps:0", "ps:1", "worker:0", "worker:1"}
 AFTERWARDS = "again = train_and_rank()"      # until it is run, the slow worker is what the panel shows last
 WHOLE_TOUR = 240_000       # milliseconds, on a busy machine
+# One more cell, behind the last: what the others left in the kernel.
+LAST = "# what is left"
+LEFT = LAST + """
+import json, multiprocessing, threading
+spans = wb.journal.spans_since(0)[2]
+print(json.dumps({
+    "softmax": float(softmax_accuracy), "async": run.progress.accuracy, "blocking": progress.accuracy,
+    "sync": synchronous.accuracy, "steps": [run.progress.step, progress.step, synchronous.step],
+    "slow": [row.task for row in slow[1]], "slow_ms": [row.work for row in slow[1]],
+    "slow_share": slow[1][0].cost,
+    "tasks": sorted({span.task for span in spans}), "kinds": sorted({span.kind for span in spans}),
+    "drawn": picture(drawing).count("<g "), "stages": {stage: len(record.nodes) for stage, record in stages.items()},
+    "brakes": list(brakes.record.taken),
+    "rewritten": [len(small.operations), len(program.graph.operations)],
+    "children": len(multiprocessing.active_children()), "viewing": live.running,
+    "hubs": [thread.name for thread in threading.enumerate()].count("workbench-hub")}))
+"""
 BOOK = "[...window.jupyterapp.shell.widgets('main')].find(widget => widget.content?.model?.cells)"
 CELLS = f"[...{BOOK}.content.model.cells].filter(cell => cell.type === 'code')"
 # What a code cell is doing: the source identifies it, the model tells the rest.
@@ -64,10 +87,13 @@ def processes(server: Server) -> Iterator[Watched]:
 
 @pytest.fixture
 def tour(processes: Watched, server: Server, lab: Lab) -> Lab:
-    """The real tour, opened, with the panel to the right of it."""
+    """The real tour and the cell `LEFT`, opened, with the panel to the right of it."""
     folder = server.root / "tour"
     folder.mkdir(exist_ok=True)
-    (folder / TOUR.name).write_text(TOUR.read_text(encoding="utf-8"), encoding="utf-8")
+    book = json.loads(TOUR.read_text(encoding="utf-8"))
+    book["cells"].append({"cell_type": "code", "id": "left", "metadata": {}, "source": LEFT, "outputs": [],
+                          "execution_count": None})
+    (folder / TOUR.name).write_text(json.dumps(book), encoding="utf-8")
     lab.open(f"tour/{TOUR.name}")
     lab.open_panel()
     lab.page.wait_for_selector(".wb-Panel .wb-Empty h2:has-text('No workbench program is running in this kernel yet')")
@@ -205,18 +231,42 @@ def test_the_tour_from_the_first_cell_to_the_last(tour: Lab, processes: Watched,
     tour.picture("tour-slow-worker")
     pull(tour)
     run_all(tour, "below", AFTERWARDS)
-    finished(tour, "cluster.close()")
+    finished(tour, LAST)
     tour.kernel_ready()
     assert tour.page.evaluate(PROBLEMS) == []
     assert tour.page.evaluate(LOSS) < loss, "the loss falls"
+    learned_and_shown(tour)
     report = (server.root / "tour" / "tour_report.html").read_text(encoding="utf-8")
-    assert all(name in report for name in TASKS)
+    assert "The tour" in report and "<svg" in report and all(name in report for name in TASKS)
     keep(server.root / "tour" / "tour_report.html")
     tour.picture("tour-end")
     readable_in_the_dark(tour)
     reloaded(tour)
     restarted(tour)
     assert tour.errors == []
+
+
+def outputs(lab: Lab, source: str) -> list[dict[str, Any]]:
+    """Those of the cell with this source."""
+    return list(lab.page.evaluate(CELL, source)["outputs"])
+
+
+def learned_and_shown(lab: Lab) -> None:
+    """Each training learned, the slow worker is named first, each rewrite is a picture; no process is left, and one hub."""
+    left = json.loads("".join(outputs(lab, LAST)[-1]["text"]))
+    assert left["softmax"] > 0.85 and min(left["async"], left["blocking"], left["sync"]) > 0.9
+    assert left["steps"] == [2000, 500, 500]
+    assert left["slow"][0] == "/job:worker/task:1"
+    assert left["slow_ms"][0] > 2 * left["slow_ms"][1] and left["slow_share"] > NOTICEABLE
+    assert left["tasks"] == ["/job:localhost/task:0", *(f"/job:{job}/task:{i}" for job in ("ps", "worker") for i in (0, 1))]
+    assert {"step", "segment", "op", "send", "recv", "compile"} <= set(left["kinds"])
+    assert left["stages"]["built"] > 50 and left["stages"]["placed"] > 50 and left["drawn"] > 10
+    assert left["rewritten"][1] < left["rewritten"][0]
+    drawn = ["".join(output["data"]["text/html"]) for output in outputs(lab, "rewrite_picture(before") if "data" in output]
+    assert len(drawn) >= 3 and all(html.count("<svg") == 2 for html in drawn), "each rewrite that changed something"
+    assert left["brakes"] == [0, 0]
+    assert not left["viewing"] and left["children"] == 0
+    assert left["hubs"] == 1, "one hub serves the panel and the live view"
 
 
 def keep(report: Path) -> None:
