@@ -70,13 +70,13 @@ test: $(VENV)/.front chromium
 # Two targets at a time, each of which prints what it has to say when it ends, whatever became of the others.
 JOBS := $(MAKE) -s -k -j2 $(if $(filter output-sync,$(.FEATURES)),-O)
 
-# As processes of their own, the longest first, each of which collects and keeps its own tests alone: a run that deals them
-# out one by one spends a tenth of its time on that.
+# As processes of their own, each of which collects and keeps its own tests alone: a run that deals them out one by one spends
+# a tenth of its time on that. What takes longest comes first, what takes least last, so that no core waits at the end.
 UNITS := not cluster and not browser and not gpu and not soak
 ROOMS := tests/core/ops tests/train tests/nn tests/core/passes tests/core/kernels
 ROOM_TARGETS := $(subst /,+,$(ROOMS))
 units: $(VENV)/.front
-	@$(JOBS) other+tests $(firstword $(VARIANTS)) $(ROOM_TARGETS) $(wordlist 2,9,$(VARIANTS)) front+tests
+	@$(JOBS) other+tests $(VARIANTS) $(ROOM_TARGETS) front+tests
 
 $(ROOM_TARGETS): $(VENV)/.dev
 	@echo '$(subst +,/,$@)'

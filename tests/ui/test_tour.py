@@ -27,6 +27,7 @@ WHOLE_TOUR = 240_000       # milliseconds, on a busy machine
 LAST = "# what is left"
 LEFT = LAST + """
 import json, multiprocessing, threading
+from workbench.widgets.bridge import bridge
 spans = wb.journal.spans_since(0)[2]
 print(json.dumps({
     "softmax": float(softmax_accuracy), "async": run.progress.accuracy, "blocking": progress.accuracy,
@@ -38,7 +39,17 @@ print(json.dumps({
     "brakes": list(brakes.record.taken),
     "rewritten": [len(small.operations), len(program.graph.operations)],
     "children": len(multiprocessing.active_children()), "viewing": live.running,
-    "hubs": [thread.name for thread in threading.enumerate()].count("workbench-hub")}))
+    "connected": bridge.running, "hubs": [thread.name for thread in threading.enumerate()].count("workbench-hub")}))
+"""
+# In its place at the very end: the bridge to the page is taken away.
+GOODBYE = """# what stays
+import threading
+from workbench.widgets.bridge import bridge
+hubs = [thread for thread in threading.enumerate() if thread.name == "workbench-hub"]
+bridge.stop()
+for thread in hubs:
+    thread.join(30)
+print(len(hubs), "hub, still there:", [thread.name for thread in hubs if thread.is_alive()])
 """
 BOOK = "[...window.jupyterapp.shell.widgets('main')].find(widget => widget.content?.model?.cells)"
 CELLS = f"[...{BOOK}.content.model.cells].filter(cell => cell.type === 'code')"
@@ -243,6 +254,7 @@ def test_the_tour_from_the_first_cell_to_the_last(tour: Lab, processes: Watched,
     readable_in_the_dark(tour)
     reloaded(tour)
     restarted(tour)
+    left_alone(tour)
     assert tour.errors == []
 
 
@@ -266,7 +278,7 @@ def learned_and_shown(lab: Lab) -> None:
     assert len(drawn) >= 3 and all(html.count("<svg") == 2 for html in drawn), "each rewrite that changed something"
     assert left["brakes"] == [0, 0]
     assert not left["viewing"] and left["children"] == 0
-    assert left["hubs"] == 1, "one hub serves the panel and the live view"
+    assert left["connected"] and left["hubs"] == 1, "one hub serves the panel and the live view"
 
 
 def keep(report: Path) -> None:
@@ -331,3 +343,11 @@ def restarted(lab: Lab) -> None:
     lab.page.wait_for_selector(".wb-Panel .wb-Graph-view [role='treeitem']", state="attached")
     assert lab.page.locator("text=Error displaying widget").count() == 0
     lab.picture("tour-again")
+
+
+def left_alone(lab: Lab) -> None:
+    """The hub ends when nobody is left to serve."""
+    lab.page.evaluate(f"text => {CELLS}.at(-1).sharedModel.setSource(text)", GOODBYE)
+    run_all(lab, "below", GOODBYE)
+    lab.wait(f"text => ({CELL})(text).outputs.some(output => /still there/.test(output.text))", GOODBYE)
+    assert "".join(outputs(lab, GOODBYE)[-1]["text"]) == "1 hub, still there: []\n"
