@@ -53,8 +53,10 @@ def test_replicas_of_every_kind_are_trained_to_the_last_update(mode, options):
         with wb.Session() as session:
             session.run(wb.global_variables_initializer())
             for count in (1, 2):
+                ended = journal.ended
                 records = list(fit(session, replicas, digits(40), steps=60, batch_size=10))
                 assert records[-1].step == 60 and session.run(step) == 60 * count
+                assert ended < journal.begun < journal.ended      # with it a verdict begins
             records = fit(session, replicas, digits(40), steps=1_000_000, batch_size=10)
             next(record for record in records if record.step > 0)
             records.close()                                    # while they wait for each other

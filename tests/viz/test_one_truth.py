@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.viz.scenarios import SCENARIOS, Plant, Scenario, record, task
+from tests.viz.scenarios import SCENARIOS, Plant, Scenario, record, run, task
 from workbench import errors
 from workbench.cluster.dask.page import WorkbenchScheduler, summarise
 from workbench.cluster.dask.reports import Reporter
@@ -166,6 +166,26 @@ def test_a_task_that_was_lost_before_it_told_of_most_steps_has_a_row_everywhere_
     journal.task(gone, "joined")
     hub.look()
     assert hub.whole("work").rows == before.rows
+
+
+def test_a_training_is_judged_by_its_own_steps_as_soon_as_one_is_known(monkeypatch):
+    """Those of the one before it, which was slowed, are more, and took longer."""
+    at_once = {"books.JUDGED": 0.0, "books.SPARING": 0.0, "books.SLICE": float("inf"), "accounting.SETTLED": 0.0}
+    for name, value in at_once.items():
+        monkeypatch.setattr(f"workbench.viz.{name}", value)
+    journal, slow = record(Plant(workers=2, servers=1, work={task("worker", 1): 3.0})), task("worker", 1)
+    books = books_of(journal)
+    books.advance()
+    assert books.summary.verdict.subject == read(journal).summary.verdict.subject == slow
+    journal.count(0, 100, begins=True)
+    books.advance()
+    assert books.summary.verdict.subject == read(journal).summary.verdict.subject == slow      # nothing newer is known
+    for span in run(Plant(workers=2, servers=1, steps=12)):
+        journal.span(span._replace(start=journal.begun + span.start, end=journal.begun + span.end, step=span.step + 1000))
+    books.advance()
+    for summary in (books.summary, read(journal).summary):
+        assert (summary.verdict.kind, max(row.cost for row in summary.rows) < NOTICEABLE) == ("even", True), summary.verdict
+        assert all(row.whole < 8 for row in summary.rows)
 
 
 def test_a_loss_by_which_the_run_failed_is_told_once_everywhere():

@@ -202,6 +202,7 @@ class Journal:
         self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in
         self.ended = 0.0             # when the newest step ended
+        self.begun = 0.0             # when the newest training loop began
         self.locate: Callable[[int], str] = lambda thread: ""  # what operation a thread is in; sessions know
         self.tellers: dict[Any, tuple[float, Teller]] = {}     # whoever may take long -> (since when, what it does)
         self.kernel: Callable[[str, str], list[tuple[str, str]]] = lambda executable, operation: []  # how it is computed
@@ -312,10 +313,12 @@ class Journal:
             if broke and event == "lost" and cause and f"{task} " in self.status.cause:
                 self.set_status(task=task, cause=cause, fix=fix)
 
-    def count(self, step: int, of: int = 0, session: str = "") -> None:
+    def count(self, step: int, of: int = 0, session: str = "", begins: bool = False) -> None:
         """Called by a training loop: it is at `step` of `of` (0: unknown). Views show this number from now on, until
-        another session begins; a loop of another `session` is not heard. Ten times a second is often enough."""
+        another session begins; a loop of another `session` is not heard. Ten times a second is often enough. It `begins`:
+        what holds it up is told by its own steps, not by those of a training before it."""
         if session in ("", self.status.session):
+            self.begun = time.perf_counter() if begins else self.begun
             self.set_status(step=step, of=of, counted=True)
 
     def current(self) -> StatusRecord:

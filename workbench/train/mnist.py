@@ -176,7 +176,7 @@ class _Run:
     def progress(self, checkpoint_dir: str | None) -> Iterator[Progress]:
         if not self._lives:
             self.begin(self.session, Coordinator())
-        self._tell(0)
+        self._tell(0, begins=True)
         trace.journal.set_status(state="running")
         threads = self._started()
         running, failed = len(threads), None
@@ -366,8 +366,8 @@ class _Run:
         trace.journal.point("loss", step, loss)
         return times
 
-    def _tell(self, step: int) -> None:
-        trace.journal.count(step, self.steps, self._plain.name)
+    def _tell(self, step: int, begins: bool = False) -> None:
+        trace.journal.count(step, self.steps, self._plain.name, begins)
 
     # reporting
     def _record(self, accuracy: float | None, message: str = "") -> Progress:

@@ -141,7 +141,7 @@ class Books:
         made = yield from self._accounting.settling(quiet, FIRST if self._judged is UNKNOWN else ACCOUNTS, self.journal.told)
         self._unsettled = self._accounting.waiting > 0
         if made:
-            summary = yield from judging(self._accounting, self._session())
+            summary = yield from judging(self._accounting, self._session(), self.journal.begun)
             self.regular = tuple(sorted(regular(self._accounting, summary.run)))
             self._judged = summary
 

@@ -66,7 +66,7 @@ def read(journal: Journal) -> Run:
     accounting.feed(spans)
     steps.feed(accounting.settle(everything=True, accounts=ACCOUNTS))
     series.feed(journal.points_since()[2])
-    summary = complete(judge(accounting, status.session), status)
+    summary = complete(judge(accounting, status.session, journal.begun), status)
     stages = [r for r in records if graph is not None and r.key == graph.key]
     tasks = sorted({*status.tasks, *(s.task for s in spans)} - {""}, key=device_order)
     return Run(

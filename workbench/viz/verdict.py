@@ -112,18 +112,20 @@ class _Found:
     usual: float  # what its peers take
 
 
-def judge(accounting: Accounting, run: str | None = None) -> Summary:
+def judge(accounting: Accounting, run: str | None = None, since: float = 0.0) -> Summary:
     """`judging`, all at once."""
-    return drain(judging(accounting, run))
+    return drain(judging(accounting, run, since))
 
 
-def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
-    """The newest steps of `run`, of the run that stepped last when None. Yields now and then."""
+def judging(accounting: Accounting, run: str | None = None, since: float = 0.0) -> Slices[Summary]:
+    """The newest steps of `run`, of the run that stepped last when None; those before `since`, when its newest training
+    began, only as long as none is known of that. Yields now and then."""
     steps = list(accounting.steps)
     if not steps:
         return UNKNOWN
     run = steps[-1].run if run is None or all(step.run != run for step in steps) else run
-    groups = _replicas([step for step in steps if step.run == run])
+    steps = [step for step in steps if step.run == run]
+    groups = _replicas([step for step in steps if step.start >= since] or steps)
     everything = [step for group in groups for step in group]
     window = Window([step.ledger for step in everything])
     yield
