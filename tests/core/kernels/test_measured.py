@@ -1,10 +1,13 @@
 """Choosing by measurement with planted times: which questions are alike, what follows from times, what comes back from disk."""
 from __future__ import annotations
 
+import importlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,6 +161,28 @@ def test_what_was_measured_comes_back_on_the_same_machine_only(folder: Cache, mo
     assert record.recall(folder, "q") == {"plain": Time(1.0)}
     found = list(record.kept(folder))
     assert sorted(one[0] for one in found if one) == [here, here + "; another processor"]
+
+
+@pytest.mark.parametrize("library, version", [("llvmlite", "__version__"), ("numpy", "__version__")])
+def test_what_was_measured_with_another_version_of_a_library_counts_no_longer(
+        library: str, version: str, folder: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    record.keep(folder, "q", TIMES)
+    monkeypatch.setattr(importlib.import_module(library), version, "0.0.1")
+    record.machine.cache_clear()
+    try:
+        assert record.recall(folder, "q") == {} and "0.0.1" in record.machine()
+    finally:
+        record.machine.cache_clear()
+
+
+@pytest.mark.parametrize("module", ["onednn_products.py", "llvm_narrow.py", "llvm_few.py", "language.py", "team.py"])
+def test_what_was_measured_before_a_kernel_was_changed_counts_no_longer(module: str, tmp_path: Path) -> None:
+    for path in record.KERNELS.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    assert record.own(tmp_path) == record.own(record.KERNELS) and record.own(tmp_path) in record.machine()
+    with open(tmp_path / module, "a") as file:
+        file.write("# another\n")
+    assert record.own(tmp_path) != record.own(record.KERNELS)
 
 
 def test_an_entry_that_lies_under_another_name_is_not_believed(folder: Cache) -> None:

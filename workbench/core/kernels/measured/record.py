@@ -22,8 +22,7 @@ __all__ = ["Times", "keep", "kept", "machine", "packed", "recall", "unpacked"]
 
 PREFIX: Final = "times-"
 """Of the names of the entries, which lie beside those of compiled kernels."""
-OWN = ("onednn_products.py", "onednn_matmul.py", "onednn_conv.py", "onednn_winograd.py", "onednn_tiles.py", "onednn_program.py")
-"""Files whose text decides how the ways compute, and so how long they take."""
+KERNELS: Final = Path(__file__).parents[1]
 Times = Mapping[str, Time]
 
 
@@ -31,13 +30,26 @@ Times = Mapping[str, Time]
 def machine() -> str:
     """What times depend on beside the question: processor and its instructions, cores, libraries and their settings, and the
     text of our own kernels."""
-    library, folder = load(), Path(__file__).parents[1]
-    own = hashlib.sha256(b"\0".join((folder / name).read_bytes() for name in OWN)).hexdigest()[:12]
+    library = load()
     limits = [f"{name}={os.environ[name]}" for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OPENBLAS_CORETYPE")
               if name in os.environ]
     onednn = "no oneDNN" if library is None else "oneDNN " + ".".join(map(str, library.version))
-    return "; ".join([platform.machine(), *_processor(), f"{os.cpu_count()} cores", onednn, f"NumPy {np.__version__}", *limits,
-                      f"kernels {own}"])
+    return "; ".join([platform.machine(), *_processor(), f"{os.cpu_count()} cores", onednn, _llvm(), f"NumPy {np.__version__}",
+                      *limits, f"kernels {own(KERNELS)}"])
+
+
+def own(folder: Path) -> str:
+    """A digest of the modules in `folder`, whose text decides how the ways compute, and so how long they take."""
+    texts = (path.name.encode() + b"\0" + path.read_bytes() for path in sorted(folder.glob("*.py")))
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
+
+
+def _llvm() -> str:
+    try:
+        import llvmlite
+    except ImportError:
+        return "no LLVM"
+    return f"llvmlite {llvmlite.__version__}"
 
 
 def _processor() -> list[str]:
