@@ -76,6 +76,9 @@ class Settings:
     deterministic: bool = False
     """The same bits with any number of threads, and whatever was measured on this machine (`WB_DETERMINISTIC=1`): kernels are
     chosen by rules alone, and products and filters' gradients, which threads would add up in parts, work on one thread."""
+    check_numerics: bool = False
+    """A step ends at the first operation whose value holds NaN or infinity (`WB_CHECK_NUMERICS=1`). To find it: looking takes
+    time, and nothing is fused."""
 
     @classmethod
     def from_environment(cls) -> Settings:
@@ -97,6 +100,7 @@ class Settings:
             swap=_folder("WB_SWAP"),
             swap_bytes=_number("WB_SWAP_BYTES", cls.swap_bytes),
             deterministic=_flag("WB_DETERMINISTIC", False),
+            check_numerics=_flag("WB_CHECK_NUMERICS", False),
         )
 
 

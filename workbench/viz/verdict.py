@@ -28,7 +28,6 @@ from workbench.viz.window import Window, middles_of_others, typical, typicals
 __all__ = ["BEFORE", "NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "judge", "judging", "regular"]
 
 NOTHING_YET = "No step has finished yet."
-TOO_FEW = "Too few steps have ended to say what holds them up."
 ENOUGH = 3  # steps that a program takes alike before it is judged: until then they are the ones that begin it
 BETWEEN = "between steps"  # the input that no span names
 NOTICEABLE = 0.05  # part of a step from which something is worth a word
@@ -98,6 +97,7 @@ class Summary:
 
 
 UNKNOWN = Summary(Verdict("unknown", "", 0.0, NOTHING_YET, ""), [])
+TOO_FEW = Verdict("unknown", "", 0.0, "Too few steps have ended to say what holds them up.", "")
 BEFORE = Verdict("unknown", "", 0.0, "Training is brought back; what is shown of its steps is of before.", "")
 
 
@@ -118,8 +118,7 @@ def judge(accounting: Accounting, run: str | None = None, since: float = 0.0) ->
 
 
 def judging(accounting: Accounting, run: str | None = None, since: float = 0.0) -> Slices[Summary]:
-    """The newest steps of `run`, of the run that stepped last when None; those before `since`, when its newest training
-    began, only as long as none is known of that. Yields now and then."""
+    """The newest steps of `run` (None: that stepped last), of those from `since` on if one is known. Yields now and then."""
     steps = list(accounting.steps)
     if not steps:
         return UNKNOWN
@@ -137,8 +136,7 @@ def judging(accounting: Accounting, run: str | None = None, since: float = 0.0) 
         if one.kind in ("worker", "server", "still"):
             costs[one.subject] = max(costs[one.subject], min(1.0, one.seconds / whole))
     rows = yield from _rows(window, np.array([step.gap for step in everything]), costs, len(groups) > 1)
-    few = max(map(len, groups)) < ENOUGH
-    verdict = Verdict("unknown", "", 0.0, TOO_FEW, "") if few else _verdict(found, whole, rows)
+    verdict = _verdict(found, whole, rows) if max(map(len, groups)) >= ENOUGH else TOO_FEW
     return Summary(verdict, rows, 1e3 * whole, run, max(step.end for step in everything))
 
 

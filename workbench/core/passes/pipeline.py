@@ -11,6 +11,7 @@ from workbench.core.passes.bodies import rewrite_bodies
 from workbench.core.passes.broad import broad
 from workbench.core.passes.cse import cse
 from workbench.core.passes.epilogue import epilogue
+from workbench.core.passes.finite import finite
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
 from workbench.core.passes.hoist import hoist
@@ -55,9 +56,13 @@ DEVICE_PASSES: Passes = (
 """Run on each device's graph after partition, so that no kernel spans devices."""
 
 
-def passes_with(short: str | None = None) -> Passes:
-    """PASSES, and where a type of 16 bits is named, the pass that computes products in it, before equal casts are shared."""
-    return PASSES if short is None else (*PASSES[:2], ("precision", precision(short), SENTENCE), *PASSES[2:])
+def passes_with(short: str | None = None, check_numerics: bool | None = None) -> Passes:
+    """PASSES, and where a type of 16 bits is named, the pass that computes products in it, before equal casts are shared;
+    before all others, when operations are as the program wrote them, the one for `check_numerics` (None: as `settings` say)."""
+    found = PASSES if short is None else (*PASSES[:2], ("precision", precision(short), SENTENCE), *PASSES[2:])
+    if settings.check_numerics if check_numerics is None else check_numerics:
+        found = ("finite", finite, "Every float value is looked at for NaN and infinity."), *found
+    return found
 
 
 def run_passes(program: Program, disabled: Iterable[str] = (),

@@ -63,18 +63,18 @@ class Session(Staying):
     `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python;
     `kernels` says which libraries may serve and how they choose (default: `settings`).
     `precision` "bfloat16" or "float16" computes products and convolutions of float32 from 16-bit values, added up in float32;
-    variables stay float32. No kernel library serves such products yet: it shows what the precision does to a training, and
-    takes longer. `memory_budget` is how many bytes a step's values may take on each device, its variables, constants and feeds
-    apart: values of the forward pass are computed again for gradients until its plan keeps to it, or ResourceExhaustedError
-    says what it needs; values stay as they are, bit for bit with `deterministic` kernels. Raises errors of
-    `workbench.errors` with the operation, both values and the fix; the session and its variables stay usable after any error.
+    variables stay float32. No kernel library serves such products yet: it takes longer. `memory_budget` is how many bytes a
+    step's values may take on each device, its variables, constants and feeds apart: values of the forward pass are computed
+    again for gradients until its plan keeps to it, or ResourceExhaustedError says what it needs; values stay as they are, bit
+    for bit with `deterministic` kernels. `check_numerics` ends a step at the first NaN or infinity (default: `settings`).
+    Raises errors of `workbench.errors` with the operation, both values and the fix; the session stays usable after any.
     """
 
     _numbers = itertools.count()
 
     def __init__(self, target: Any = None, graph: Graph | None = None, config: Any = None, devices: int = 1,
-                 disabled_passes: Sequence[str] = (), lower_all: bool = False,
-                 kernels: KernelOptions | None = None, precision: str | None = None, memory_budget: int | None = None) -> None:
+                 disabled_passes: Sequence[str] = (), lower_all: bool = False, kernels: KernelOptions | None = None,
+                 precision: str | None = None, memory_budget: int | None = None, check_numerics: bool | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
             raise errors.DtypeError(f"Session: graph must be a tf.Graph, but it is {graph!r}")
         self._cluster, self._config = cluster_of(target), config
@@ -87,9 +87,9 @@ class Session(Staying):
         lower_all = lower_all or any(type_of(d) != "CPU" for d in self._backend.devices)
         policy = Policy(bool(getattr(config, "allow_soft_placement", False)),
                         bool(getattr(config, "log_device_placement", False)))
-        self._preparation = Preparation(self.graph, self._backend, disabled,
-                                        (lambda op: True) if lower_all else must_lower, check_kernels(kernels), policy,
-                                        passes_with(precision), short_messages(config), check_budget(memory_budget))
+        self._preparation = Preparation(
+            self.graph, self._backend, disabled, (lambda op: True) if lower_all else must_lower, check_kernels(kernels), policy,
+            passes_with(precision, check_numerics), short_messages(config), check_budget(memory_budget))
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._executables = itertools.count()
