@@ -42,9 +42,9 @@ class Result:
         peers = {name: statistics.median(times) for name, times in self.rounds.items() if not name.startswith("ours")}
         return min(peers, key=lambda name: peers[name])
 
-    def ratio(self, peer: str) -> tuple[float, float, float]:
-        """(median, lowest, highest) of ours ÷ peer over the rounds."""
-        each = sorted(a / b for a, b in zip(self.rounds[self.ours], self.rounds[peer]))
+    def ratio(self, peer: str, of: str = "") -> tuple[float, float, float]:
+        """(median, lowest, highest) of ours, or another contestant, ÷ peer over the rounds."""
+        each = sorted(a / b for a, b in zip(self.rounds[of or self.ours], self.rounds[peer]))
         return statistics.median(each), each[0], each[-1]
 
 
@@ -92,16 +92,21 @@ def agree(name: str, ours: Any, theirs: Any, tolerance: float = 1e-3) -> None:
 
 
 def report(result: Result, bar: float | None = None, save: bool = True) -> float:
-    """Print ours ÷ each peer with spread, the verdict against `bar`, and keep the ratios under benchmarks/results."""
+    """Print ours ÷ each peer with spread, what else is ours ÷ the best one and ÷ ours, the verdict on all of that against
+    `bar`, and keep the ratios under benchmarks/results."""
     best = result.best_peer()
     print(f"\n{result.title}: ours ÷ peer, median [lowest, highest] of {len(result.rounds[result.ours])} rounds")
     rows: dict[str, Any] = {}
-    for peer in result.rounds:
-        if peer != result.ours:
-            median, low, high = result.ratio(peer)
-            rows[peer] = [round(v, 3) for v in (median, low, high)]
-            print(f"  {peer:28s} {median:6.2f}  [{low:.2f}, {high:.2f}]{'   <- best peer' if peer == best else ''}")
-    ratio = result.ratio(best)[0]
+    for name in result.rounds:
+        if name == result.ours:
+            continue
+        pairs = [(best, name), (result.ours, name)] if name.startswith("ours") else [(name, "")]
+        for peer, of in pairs:
+            median, low, high = result.ratio(peer, of)
+            title = f"{of} ÷ {peer}" if of else peer
+            rows[title] = [round(v, 3) for v in (median, low, high)]
+            print(f"  {title:28s} {median:6.2f}  [{low:.2f}, {high:.2f}]{'   <- best peer' if title == best else ''}")
+    ratio = max(result.ratio(best, name)[0] for name in result.rounds if name.startswith("ours"))
     if bar is not None:
         print(f"  bar {bar}: {'met' if ratio <= bar else 'MISSED'} with {ratio:.2f}")
     if save:
