@@ -269,6 +269,19 @@ def test_the_course_of_work_is_that_of_regular_steps_of_all_replicas():
     assert list(view[W0].ends) == sorted(view[W0].ends) and view[W0].ends[0] > 0
 
 
+def test_a_training_s_statistics_are_its_own_though_it_follows_another_at_once():
+    accounting, times = Accounting(), StepTimes()
+    accounting.feed([span("segment", W0, number, number + 0.8, step=number) for number in range(20)])
+    times.feed(accounting.settle(everything=True), 0.0)
+    [line] = times.view(["s_0"]).view.tasks
+    assert (line.median, times.view(["s_0"]).view.cuts) == (pytest.approx(800), [])
+    accounting.feed([span("segment", W0, number, number + 0.2, step=number) for number in range(20, 26)])
+    times.feed(accounting.settle(everything=True), 19.9)
+    course = times.view(["s_0"]).view
+    assert [(cut.start, cut.end) for cut in course.cuts] == [(19.8, 20.0)]
+    assert course.tasks[0].median == pytest.approx(200) and len(course.tasks[0].times) == 26
+
+
 def test_with_many_tasks_a_view_holds_fewer_steps_of_each():
     accounting, times = Accounting(kept=100), StepTimes()
     tasks = [f"/job:worker/task:{i}" for i in range(256)]

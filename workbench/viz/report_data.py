@@ -64,7 +64,7 @@ def read(journal: Journal) -> Run:
     graph = choose_graph(records, status.session)
     accounting, steps, series = Accounting(), StepTimes(origin=journal.origin), SeriesModel()
     accounting.feed(spans)
-    steps.feed(accounting.settle(everything=True, accounts=ACCOUNTS))
+    steps.feed(accounting.settle(everything=True, accounts=ACCOUNTS), journal.begun)
     series.feed(journal.points_since()[2])
     summary = complete(judge(accounting, status.session, journal.begun), status)
     stages = [r for r in records if graph is not None and r.key == graph.key]

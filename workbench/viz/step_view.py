@@ -154,23 +154,24 @@ class StepTimes:
         self._usual = 0.0  # seconds between the ends of two steps
         self._serial = 0
 
-    def feed(self, steps: Iterable[Step]) -> bool:
-        """Take in `steps`; True when there was one."""
+    def feed(self, steps: Iterable[Step], begun: float = float("-inf")) -> bool:
+        """Take in `steps`; True when there was one. The newest training began when it was `begun`."""
         seen = False
         for step in steps:
             seen = True
-            self._cut(step)
+            self._cut(step, begun)
             if step.executable not in self._lines:
                 self._lines[step.executable] = _Lines(self._names, self._window)
             self._serial += 1
             self._lines[step.executable].add(step, self._serial)
         return seen
 
-    def _cut(self, step: Step) -> None:
-        """Note when nothing had stepped for long before this step: reading between two cells is no course of steps."""
+    def _cut(self, step: Step, begun: float) -> None:
+        """Note when nothing had stepped for long before this step, or it is the first one of a training: reading between two
+        cells is no course of steps."""
         still, distance = step.start - self._last, step.end - self._last
         if self._last > float("-inf") and distance > 0:
-            if still > STILL and still > LONG * self._usual:
+            if (still > STILL and still > LONG * self._usual) or self._last <= begun <= step.start:
                 self._cuts.append(Cut(self._last - self._origin, step.start - self._origin))
                 self._usual = 0.0
             else:

@@ -40,7 +40,7 @@ class Steps(View):
 
     def advance(self, now: float) -> None:
         self._cursor, steps = self.books.steps_since(self._cursor)
-        self._version += self._times.feed(steps) + (self._regular != self.books.regular)
+        self._version += self._times.feed(steps, self.journal.begun) + (self._regular != self.books.regular)
         self._regular = self.books.regular      # of a verdict, which comes after its steps
 
     def version(self, params: Any) -> Hashable:
