@@ -39,10 +39,10 @@ class Net(NamedTuple):
 
 
 LENET = Net("LeNet step: batch 64", 64, (28, 28, 1), (
-    Conv(5, 32, 1, 2), Pool(2, 2), Conv(5, 64, 1, 2), Pool(2, 2), Dense(1024), Dense(10, False)), 0.9)
+    Conv(5, 32, 1, 2), Pool(2, 2), Conv(5, 64, 1, 2), Pool(2, 2), Dense(1024), Dense(10, False)), 0.5)
 ALEXNET = Net("AlexNet step: batch 16", 16, (224, 224, 3), (
     Conv(11, 64, 4, 2), Pool(3, 2), Conv(5, 192, 1, 2), Pool(3, 2), Conv(3, 384, 1, 1), Conv(3, 256, 1, 1),
-    Conv(3, 256, 1, 1), Pool(3, 2), Dense(4096), Dense(4096), Dense(1000, False)), 0.9)
+    Conv(3, 256, 1, 1), Pool(3, 2), Dense(4096), Dense(4096), Dense(1000, False)), 0.5)
 RATE = 0.001
 
 

@@ -28,7 +28,7 @@ def main() -> None:
         agree(name, reference, found)
         steps[name] = step
     del steps["ours callable"]
-    report(compare("Softmax regression step: batch 100", steps), bar=0.6)
+    report(compare("Softmax regression step: batch 100", steps), bar=0.5)
 
 
 def given() -> tuple[Any, Any]:
