@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = '1cee7ba93b19';
+export const CONTRACT = 'f75da70b5874';
 
 export type State =
   | 'empty'
@@ -152,6 +152,8 @@ export interface NodeDetails {
   source: string;
   inputs: NodeLink[];
   outputs: NodeLink[];
+  gradient_of: NodeLink[];
+  gradients: NodeLink[];
   more: number;
 }
 

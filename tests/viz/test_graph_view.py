@@ -281,6 +281,19 @@ def test_many_readers_are_counted_not_listed():
     assert len(found.outputs) == 40 and found.more == 5
 
 
+def test_gradients_are_links_both_ways_few_of_many_and_of_what_is_gone_it_is_said():
+    made = [NodeRecord(f"gradients/y_grad/n{i}", "exp", ("x:0",), gradient_of="y") for i in range(45)]
+    nodes = (NodeRecord("x", "placeholder", attributes="dtype float32"), NodeRecord("y", "tanh", ("x:0",)), *made,
+             NodeRecord("gradients/lost_grad/a", "exp", ("x:0",), gradient_of="lost"))
+    picture = GraphPicture(GraphRecord("k", "placed", nodes))
+    of_y, of_n, of_lost = (picture.details(name) for name in ("y", "gradients/y_grad/n3", "gradients/lost_grad/a"))
+    assert [link.id for link in of_y.gradients] == [node.name for node in made[:40]] and of_y.more == 5
+    assert [(link.id, link.text) for link in of_n.gradient_of] == [("y", "tanh")] and of_n.gradients == []
+    assert of_lost.gradient_of == [] and of_lost.facts[-1].value == "lost, which is not in this graph"
+    told = {fact.name: fact.value for fact in picture.details("x").facts}
+    assert told["Attributes"] == "dtype float32" and "Attributes" not in {fact.name for fact in of_y.facts}
+
+
 def test_search_finds_names_and_types_the_plainest_first():
     picture = GraphPicture(fixtures.mnist_graph())
     assert [hit.id for hit in picture.search("MATMUL").hits] == ["gradients/matmul", "softmax/matmul"]

@@ -258,7 +258,7 @@ class _Walk:
                 f"with @{op.kind}.gradient or cut the path with stop_gradient\n  built at: {op.source}")
         graph = get_default_graph()
         near = graph.colocate_with(op) if op.graph is graph else graph.device(op.device)
-        with graph.name_scope(op.name + "_grad"), near, graph.derivation():
+        with graph.name_scope(op.name + "_grad"), near, graph.derivation(op.name):
             dys = [None if t in self.stops else self.total(t) for t in op.outputs]
             if all(d is None for d in dys):
                 return

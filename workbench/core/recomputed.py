@@ -120,7 +120,7 @@ class _Group:
                 self.tensors[tensor] = self._late(tensor)
         here = op.graph is self.graph
         copy_operation(op, self.graph, self.tensors, self.copies, self.graph.unique_name(f"recomputed/{op.name}"),
-                       control=op.controls if here else (), derived=True,
+                       control=op.controls if here else (), derived=op.name,
                        colocation=op.colocation | {op.name} if here else frozenset())
 
     def _late(self, tensor: Tensor) -> Tensor:

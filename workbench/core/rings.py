@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["Clock", "Ring", "Rows", "Stages", "broken_with", "node_bytes"]
+__all__ = ["Clock", "Ring", "Rows", "Stages", "broken_with", "bytes_of_nodes", "node_bytes"]
 
 _CLOCKS = 1000           # offsets kept per task
 _RECORD = 160            # bytes of a graph's record besides its nodes
@@ -190,6 +190,12 @@ def node_bytes(node: Any) -> int:
     size = sys.getsizeof
     own = size(node) + size(node.name) + size(node.inputs) + size(node.control)
     return own + sum([size(text) for text in node.inputs if text.endswith(":0")])
+
+
+def bytes_of_nodes(nodes: tuple[Any, ...]) -> int:
+    """About what records of nodes take of memory, with the texts that they share among each other."""
+    shared = {text for node in nodes for text in (node.attributes, node.gradient_of)}
+    return sum(map(node_bytes, nodes)) + sum(map(sys.getsizeof, shared))
 
 
 def broken_with(before: tuple[tuple[str, int], ...], series: str, step: int, value: float) -> tuple[tuple[str, int], ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from workbench.core.rings import Clock, Ring, Rows, Stages, broken_with, node_bytes
+from workbench.core.rings import Clock, Ring, Rows, Stages, broken_with, bytes_of_nodes
 from workbench.settings import settings
 
 __all__ = ["STATES", "GraphRecord", "Journal", "KnobRecord", "NodeRecord", "Point", "Row", "Span", "StateRecord",
@@ -30,11 +30,9 @@ def run_of(executable: str) -> str:
 
 
 class Span(NamedTuple):
-    """One interval on one thread of one task, or all turns of a line in a loop: then `turns` is how many, and the
-    interval reaches from the first to the last.
-
-    Times are seconds on the *journal owner's* clock (`time.perf_counter` of the chief); a task's own times are
-    shifted by its clock offset when its spans are merged (`Journal.merge`).
+    """One interval on one thread of one task, or all turns of a line in a loop: then `turns` is how many, and the interval
+    reaches from the first to the last. Times are seconds on the *journal owner's* clock (`time.perf_counter` of the chief);
+    a task's own times are shifted by its clock offset when its spans are merged (`Journal.merge`).
     """
 
     kind: str            # one of KINDS; "loop" is a line within a loop, whose whole time is the "op" of the loop
@@ -82,6 +80,8 @@ class NodeRecord(NamedTuple):
     stateful: bool = False
     source: str = ""                 # "file:line" of the user's call
     message: str = ""                # of a send and its receive, the same: "tensor|source device|target device"
+    attributes: str = ""             # "strides [1, 1], padding SAME"
+    gradient_of: str = ""            # the operation for whose gradient it was made
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Journal:
         size = capacity or settings.trace_capacity
         self._spans, self._points = Rows(size, settings.trace_bytes, _span_bytes), Ring(size)
         self._states, self._tasks = Ring(1000), Ring(1000)
-        self._graphs = Stages(lambda record: record.nbytes or sum(map(node_bytes, record.nodes)))
+        self._graphs = Stages(lambda record: record.nbytes or bytes_of_nodes(record.nodes))
         self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
         self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in

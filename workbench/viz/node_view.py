@@ -59,13 +59,14 @@ def operation_details(tree: ScopeTree, id: str) -> NodeDetails:
     asked = f", asked for: {record.request}" if record.request else ", chosen by the placer" if record.device else ""
     facts = [
         Fact("Type", record.type),
+        *_attributes(record),
         Fact("Gives", ", ".join(map(tensor, record.outputs)) or "nothing"),
         Fact("Bytes", amount(nbytes) if nbytes else "none"),
         Fact("Device", short_device(record.device) + asked),
         Fact("Keeps state", "yes, from step to step" if record.stateful else "no"),
         Fact("Built at", line_words(record.source) or "unknown"),
     ]
-    return _answer(tree, id, "op", facts, record.source, *tree.around(id))
+    return _answer(tree, id, "op", facts, *tree.around(id))
 
 
 def scope_details(tree: ScopeTree, id: str) -> NodeDetails:
@@ -78,16 +79,26 @@ def scope_details(tree: ScopeTree, id: str) -> NodeDetails:
     facts += [Fact("Device", f"{count:,} on {short_device(device)}") for device, count in scope.devices.most_common()]
     own = tree.nodes.get(id)  # a loop with its bodies, a variable with its reads
     if own is not None:
-        facts = [Fact("Type", own.type), *facts, Fact("Built at", line_words(own.source) or "unknown")]
-    return _answer(tree, id, "scope", facts, own.source if own is not None else "", *tree.across(id))
+        facts = [Fact("Type", own.type), *_attributes(own), *facts, Fact("Built at", line_words(own.source) or "unknown")]
+    return _answer(tree, id, "scope", facts, *tree.across(id))
 
 
-def _answer(tree: ScopeTree, id: str, kind: str, facts: list[Fact], source: str, into: list[Edge],
-            out: list[Edge]) -> NodeDetails:
-    unlisted = max(0, len(into) - LISTED) + max(0, len(out) - LISTED)
+def _attributes(record: NodeRecord) -> list[Fact]:
+    return [Fact("Attributes", record.attributes)] if record.attributes else []
+
+
+def _answer(tree: ScopeTree, id: str, kind: str, facts: list[Fact], into: list[Edge], out: list[Edge]) -> NodeDetails:
+    record, made = tree.nodes.get(id), tree.gradients.get(id, [])
+    unlisted = sum(max(0, len(links) - LISTED) for links in (into, out, made))
     inputs = [NodeLink(edge.source, _flow(tree, edge)) for edge in into[:LISTED]]
     outputs = [NodeLink(edge.target, _flow(tree, edge)) for edge in out[:LISTED]]
-    return NodeDetails(id, kind, facts, source, inputs, outputs, unlisted)
+    of = record.gradient_of if record is not None else ""
+    if of and of not in tree.nodes:
+        facts.append(Fact("For the gradient of", f"{of}, which is not in this graph"))
+    whose = [NodeLink(of, tree.nodes[of].type)] if of in tree.nodes else []
+    gradients = [NodeLink(name, tree.nodes[name].type) for name in made[:LISTED]]
+    source = record.source if record is not None else ""
+    return NodeDetails(id, kind, facts, source, inputs, outputs, whose, gradients, unlisted)
 
 
 def _flow(tree: ScopeTree, edge: Edge) -> str:

@@ -192,7 +192,9 @@ class NodeDetails:
     source: str  # "file:line" of the user's call, "" when unknown
     inputs: list[NodeLink]
     outputs: list[NodeLink]
-    more: int  # inputs and outputs beyond the listed ones
+    gradient_of: list[NodeLink]  # the operation for whose gradient this one was made
+    gradients: list[NodeLink]  # the operations that were made for its gradient
+    more: int  # of all these beyond the listed ones
 
 
 @dataclass(slots=True)

@@ -106,6 +106,15 @@ class ScopeTree:
         ends = [[self._places[end] for end in (edge.source, edge.target)] for edge in self.edges]
         self._flows = _Flows(np.asarray(ends, np.int64).reshape(-1, 2), *self._tensors())
 
+    @cached_property
+    def gradients(self) -> dict[str, list[str]]:
+        """Operation -> the operations that were made for its gradient."""
+        found: dict[str, list[str]] = {}
+        for node in self.record.nodes:
+            if node.gradient_of:
+                found.setdefault(node.gradient_of, []).append(node.name)
+        return found
+
     def _add_operations(self) -> None:
         """NOTE: an operation may have the name of a scope (`W` beside `W/read`): it then lies in that scope."""
         for name in self.nodes:

@@ -50,7 +50,14 @@ export class Pane {
       fact('Newest step', `${duration(time)}, ${format((100 * time) / (whole || 1), 2)} % of what is drawn`);
     }
     const more = Object.assign(document.createElement('p'), { textContent: `and ${details.more} more`, hidden: !details.more });
-    return [list, ...this._flows('Inputs', details.inputs), ...this._flows('Outputs', details.outputs), more];
+    return [
+      list,
+      ...this._flows('Inputs', details.inputs),
+      ...this._flows('Outputs', details.outputs),
+      ...this._flows('For the gradient of', details.gradient_of),
+      ...this._flows('Its gradient', details.gradients),
+      more
+    ];
   }
 
   private _source(source: string, words: string): HTMLButtonElement {

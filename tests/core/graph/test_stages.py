@@ -11,6 +11,7 @@ from workbench.core.graph.stages import GIVEN, Stages
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES
 from workbench.core.passes.prune import prune
 from workbench.core.passes.rewrite import copied
+from workbench.core.rings import bytes_of_nodes
 from workbench.core.trace import GraphRecord, Journal, journal
 from workbench.nn.functions import Defun
 from workbench.train.config import RunOptions
@@ -184,3 +185,53 @@ def test_shared_nodes_are_counted_until_the_last_record_of_them_goes():
     for key, length in (("s_0", 50), ("s_1", 50), ("s_2", 51), ("s_3", 52)):
         journal.graph(whole(key, length))
     assert [record.key for record in journal.graphs_since()[2]] == ["s_2", "s_3"]
+
+
+def test_records_tell_attributes_and_for_whose_gradient_an_operation_was_made_through_every_stage():
+    @Defun("float32")
+    def squashed(a):
+        return wb.tanh(a, name="inner")
+
+    with wb.Graph().as_default() as graph, wb.Session(graph=graph) as session:
+        x = wb.placeholder("float32", [2, 3], name="x")
+        with wb.name_scope("model"):
+            product = wb.matmul(x, wb.constant(np.ones((4, 3), np.float32)), transpose_b=True, name="product")
+        slope = wb.gradients(wb.reduce_sum(squashed(wb.sin(product, name="sin"))), x)[0]
+        session.run(slope, {x: np.ones((2, 3), np.float32)})
+        stages = stages_of(session)
+    for stage in ("built", "stable", "placed"):
+        nodes = {node.name: node for node in stages[stage].nodes}
+        assert nodes["model/product"].attributes == "transpose_a false, transpose_b true"
+        made = {node.name for node in nodes.values() if node.gradient_of == "model/product"}
+        assert made and all(name.startswith("gradients/model/product_grad/") for name in made)
+        assert not any(nodes[name].gradient_of for name in ("model/product", "sin", "x"))
+        assert {node.gradient_of for node in nodes.values() if "_grad/" in node.name} >= {"model/product", "sin"}
+
+
+def test_what_a_function_differentiates_within_goes_by_the_names_that_its_operations_get_where_it_is_called():
+    @Defun("float32")
+    def slope(a):
+        return wb.gradients(wb.exp(a * a, name="inner"), a)[0]
+
+    with wb.Graph().as_default() as graph, wb.Session(graph=graph) as session:
+        x = wb.placeholder("float32", [3], name="x")
+        session.run(slope(x, name="call"), {x: np.ones(3, np.float32)})
+        nodes = {node.name: node for node in stages_of(session)["built"].nodes}
+    of = {node.gradient_of for node in nodes.values() if node.gradient_of}
+    assert of and of <= set(nodes) and all(name.startswith("call/") for name in of)
+
+
+def test_an_attribute_that_a_pass_changed_makes_another_record_and_equal_texts_are_kept_and_counted_once():
+    with wb.Graph().as_default():
+        x = wb.placeholder("float32", [4, 4], name="x")
+        y = [wb.matmul(x, x, transpose_b=True, name=f"product_{i}") for i in range(20)]
+        program = prune(x.graph, y, [], {x: x.shape})
+    stages, changed = Stages("s_0", ()), again(program)
+    first = stages.whole("built", "A.", program)
+    texts = [node.attributes for node in first.nodes if node.type == "matmul"]
+    assert len(texts) == 20 and all(text is texts[0] for text in texts)
+    assert first.nbytes == bytes_of_nodes(first.nodes) + 8 * 22
+    changed.graph.operation("product_3").attrs = {"transpose_a": True, "transpose_b": True}
+    second = stages.whole("algebra", "B.", changed)
+    fresh = {node.name: node.attributes for node in second.nodes if node not in first.nodes}
+    assert fresh == {"product_3": "transpose_a true, transpose_b true"}

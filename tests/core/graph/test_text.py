@@ -1,10 +1,11 @@
 """A graph as stable text."""
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.core.graph.text import to_text
+from workbench.core.graph.text import attributes, to_text
 from workbench.core.passes.prune import prune
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -48,3 +49,19 @@ def test_equal_graphs_have_equal_text():
             wb.exp(wb.placeholder("float32", [2]) * 2.0)
         return to_text(graph)
     assert build() == build()
+
+
+def test_attributes_are_told_shortly_and_what_is_made_for_kernels_alone_is_not(graph):
+    x = wb.placeholder("float32", [None, 4, 4, 1], name="x")
+    conv = wb.nn.conv2d(x, wb.constant(np.ones((2, 2, 1, 3), np.float32), name="w"), [1, 2, 2, 1], "SAME", name="conv")
+    wb.matmul(wb.reshape(conv, [-1, 3]), wb.constant(np.ones((2, 3), np.float32)), transpose_b=True, name="product")
+    wb.while_loop(lambda i: i < 3, lambda i: i + 1, [0], name="loop")
+    wb.py_func(lambda a: a, [x], "float32", name="python")
+    wb.constant("a" * 100, name="long"), wb.constant(list(range(50)), name="many"), wb.constant(2.5, name="one")
+    told = {op.name: attributes(op) for op in graph.operations}
+    assert told["x"] == "dtype float32, shape [?, 4, 4, 1]" and told["product"] == "transpose_a false, transpose_b true"
+    assert told["conv"] == "strides [2, 2], padding SAME, data_format NHWC, dilations [1, 1]"
+    assert told["w"] == "value float32[2, 2, 1, 3], dtype float32" and told["loop"].startswith("parallel_iterations 10")
+    assert told["python"] == "dtypes [float32]"
+    assert told["long"] == f"value {'a' * 59}…, dtype string"
+    assert told["many"] == "value int32[50], dtype int32" and told["one"] == "value 2.5, dtype float32"

@@ -176,7 +176,7 @@ class _Repeating(Rewrite):
     def _repeat(self, op: Operation) -> None:
         new = self.graph.create(op.definition, [self._now(t) for t in op.inputs], op.attrs,
                                 self.free_name(f"recomputed/{op.name}") + "/", self.controls(op), device=op.device,
-                                colocation=op.colocation, derived=True, source=op.source)
+                                colocation=op.colocation, derived=op.name, source=op.source)
         for old, tensor in zip(op.outputs, new.outputs):
             tensor.shape = tensor.shape.merge(old.shape, f"recomputed {op.name}")
         self.again[op] = new

@@ -118,7 +118,7 @@ def place(program: Program, devices: Sequence[str], default: str | None = None, 
     for op in [*lacking, *operations]:
         for name in sorted(op.colocation):
             if name in by_name:
-                groups.join(by_name[name], op, "colocate_with", soft=op.derived)
+                groups.join(by_name[name], op, "colocate_with", soft=bool(op.derived))
     chosen = {op: _choose(groups, op, specs, home) for op in groups.parent if groups.find(op) is op}
     placed = {op.name: str(chosen[groups.find(op)]) for op in operations}
     if policy.log:

@@ -110,7 +110,7 @@ class Operation:
         self.inputs, self.attrs, self.controls = inputs, attrs, controls
         self.device, self.colocation, self.source = device, colocation, source
         self.outputs: tuple[Tensor, ...] = ()
-        self.derived = False      # made by gradients(): on the device of its forward operation unless placed elsewhere
+        self.derived = ""      # made for the gradient of this operation: lies on its device unless placed elsewhere
         self.overrides: dict[str, str] | None = None      # see Graph.gradient_override_map
         self.recomputed = 0      # the group with which its gradients compute it again, 0 for none (recompute)
         self.swapped = False      # its values wait on disk for their gradients (swap)
@@ -224,7 +224,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
     # building
     def create(self, type: str | OpDef, inputs: Sequence[Tensor] = (), attrs: Mapping[str, Any] | None = None,
                name: str | None = None, control: Sequence[Operation] = (), *, device: str | None = None,
-               colocation: frozenset[str] | None = None, derived: bool | None = None,
+               colocation: frozenset[str] | None = None, derived: str | None = None,
                source: str | None = None) -> Operation:
         """Add one operation; dtype and shape rules run now, so errors arise at the user's line.
 

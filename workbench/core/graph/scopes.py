@@ -19,7 +19,7 @@ class Scopes(threading.local):
         self.devices: tuple[Any, ...] = ()              # requests, the innermost last; None clears those before it
         self.controls: tuple[Any, ...] = ()             # operations to wait for
         self.colocation: frozenset[str] = frozenset()   # names of operations
-        self.derived = False                            # are they gradients of others?
+        self.derived = ""                               # the operation for whose gradient they are made
         self.overrides: dict[str, str] | None = None    # type of operation -> registered gradient to use instead of its own
         self.container = ""                             # the part of a task's state in which operations keep theirs
 
@@ -96,9 +96,9 @@ class Scoped:
         scopes = self._inmost()._scopes
         return Scope(scopes, "overrides", {**(scopes.overrides or {}), **op_type_map})
 
-    def derivation(self) -> Scope:
-        """Operations below are gradients of others."""
-        return Scope(self._scopes, "derived", True)
+    def derivation(self, name: str) -> Scope:
+        """Operations below are made for the gradient of the operation `name`."""
+        return Scope(self._scopes, "derived", name)
 
     def _requested(self, op: Any) -> str:
         """The device that the scopes ask for; a function sees `op` with what those within ask for, and says it all."""

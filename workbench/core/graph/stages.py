@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_
 from sys import getsizeof
 from typing import Any, TypeVar
 
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.program import Program
 from workbench.core.graph.subgraph import Subgraph
+from workbench.core.graph.text import attributes
 from workbench.core.rings import node_bytes
 from workbench.core.trace import GraphRecord, NodeRecord
 
@@ -84,7 +86,7 @@ class Stages:
         if node.device == device and node.request == op.device:
             return node
         moved = NodeRecord(node.name, node.type, node.inputs, node.control, device, op.device, node.outputs, node.stateful,
-                           node.source, node.message)
+                           node.source, node.message, node.attributes, node.gradient_of)
         self._fresh += getsizeof(moved)
         return moved
 
@@ -101,7 +103,7 @@ class Stages:
             name, GIVEN if given else op.kind, tuple([self._tensor(shown(t.op.name, device), t.index) for t in op.inputs]),
             tuple([shown(c.name, device) for c in controls]), device, op.device,
             self._once(tuple([self._once((t.dtype.name, t.shape.sizes)) for t in op.outputs])), op.definition.stateful,
-            op.source, _message(op))
+            op.source, _message(op), self._text(attributes(op)), self._text(op.derived))
         self._fresh += node_bytes(node)
         return node
 
@@ -110,6 +112,12 @@ class Stages:
         if found is None:
             found = self._shared[producer, index] = f"{producer}:{index}"
         return str(found)
+
+    def _text(self, text: str) -> str:
+        """The text, of which equal ones are kept once, and counted."""
+        if text not in self._shared:
+            self._fresh += getsizeof(text)
+        return self._once(text)
 
     def _once(self, value: R) -> R:
         return self._shared.setdefault(value, value)      # type: ignore[no-any-return]
@@ -150,7 +158,7 @@ def _same(before: Operation, op: Operation) -> bool:
         return True
     if (before.definition is not op.definition or before.source != op.source
             or len(before.inputs) != len(op.inputs) or len(before.outputs) != len(op.outputs)
-            or len(before.controls) != len(op.controls)):
+            or len(before.controls) != len(op.controls) or before.derived != op.derived or not _alike(before, op)):
         return False
     for a, b in zip(before.inputs, op.inputs):
         if a.op.name != b.op.name or a.index != b.index:
@@ -162,3 +170,9 @@ def _same(before: Operation, op: Operation) -> bool:
         if a.dtype is not b.dtype or (a.shape is not b.shape and a.shape != b.shape):
             return False
     return True
+
+
+def _alike(before: Operation, op: Operation) -> bool:
+    """Do both have the same attributes, as far as people are told?"""
+    a, b = before.attrs, op.attrs
+    return a is b or (a.keys() == b.keys() and all(map(is_, a.values(), b.values()))) or attributes(before) == attributes(op)

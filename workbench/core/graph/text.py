@@ -1,6 +1,7 @@
 """A graph as stable text: for golden tests, error reports and eyes."""
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,13 @@ import numpy as np
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.program import Program, topological
+from workbench.core.graph.shape import Shape
 
-__all__ = ["to_text"]
+__all__ = ["attributes", "to_text"]
+
+_INTERNAL = frozenset({"columns", "holder", "results", "space", "steps", "token"})      # how a kernel is made, not what of
+_LISTED = 8       # values of a list that are told
+_LONGEST = 60     # characters of one attribute
 
 
 def to_text(item: Graph | Program, device: bool = False) -> str:
@@ -50,3 +56,47 @@ def _value(value: Any) -> str:
     if isinstance(value, DType):
         return value.name
     return repr(value)
+
+
+def attributes(op: Operation) -> str:
+    """What makes this operation of its kind differ from others, for people: "strides [1, 1], padding SAME". Large arrays are
+    their dtype and shape; bodies, functions and what is made for kernels alone is left out."""
+    told = [f"{key} {text}" for key, value in op.attrs.items()
+            if key[0] != "_" and key not in _INTERNAL and (text := _told(value))]
+    return ", ".join(told)
+
+
+def _told(value: Any) -> str:
+    """A value as people read it, "" where they cannot."""
+    way = _WAYS.get(type(value))
+    if way is None and isinstance(value, np.generic):
+        return _told(value.item())
+    return way(value) if way is not None else ""
+
+
+def _text(value: str | bytes) -> str:
+    head = value[:_LONGEST + 1]
+    text = head if isinstance(head, str) else head.decode(errors="backslashreplace")
+    return _cut(text if text.isprintable() else repr(text))
+
+
+def _array(value: np.ndarray) -> str:
+    small = value.size == 1 or (value.ndim < 2 and value.size <= _LISTED)
+    return _told(value.tolist()) if small else f"{value.dtype}{list(value.shape)}"
+
+
+def _listed(values: Sequence[Any]) -> str:
+    """A list of values, "" where there is one that people cannot read."""
+    told = ["?" if each is None else _told(each) or (repr(each) if each in ("", b"") else "") for each in values[:_LISTED]]
+    whole = ", ".join(told + ["…"] * (len(values) > _LISTED))
+    return _cut(f"[{whole}]") if all(told) else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST - 1]}…"
+
+
+_WAYS: dict[type, Callable[[Any], str]] = {
+    bool: lambda value: "true" if value else "false", str: _text, bytes: _text, int: str, float: "{:g}".format, complex: str,
+    DType: lambda value: value.name, np.ndarray: _array, list: _listed, tuple: _listed,
+    Shape: lambda value: "?" if value.sizes is None else _listed(value.sizes)}

@@ -68,8 +68,8 @@ class _Call:
         near = frozenset(names.get(name, name) for name in op.colocation)
         new = state.graph.create(
             op.definition, state.inputs(op), op.attrs, names[op.name] + "/", (*state.controls(op), *self.controls),
-            device=devices.merge(call.device, op.device), colocation=near | call.colocation, derived=op.derived or call.derived,
-            source=op.source)
+            device=devices.merge(call.device, op.device), colocation=near | call.colocation,
+            derived=names.get(op.derived, op.derived) or call.derived, source=op.source)
         new.overrides, new.recomputed, new.swapped = op.overrides, op.recomputed, op.swapped
         for old, tensor in zip(op.outputs, new.outputs):
             tensor.shape = tensor.shape.merge(old.shape, f"inline of {call.name}")

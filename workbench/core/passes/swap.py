@@ -177,5 +177,5 @@ def _near(state: Rewrite, kind: str, inputs: Sequence[Tensor], attrs: dict[str, 
           controls: Sequence[Operation]) -> Operation:
     """An operation beside `op`."""
     return state.graph.create(kind, inputs, attrs, state.free_name(f"{kind}/{op.name}") + "/", tuple(controls),
-                              device=op.device, colocation=op.colocation | {op.name}, derived=kind == "swap_in",
-                              source=op.source)
+                              device=op.device, colocation=op.colocation | {op.name}, source=op.source,
+                              derived=op.name if kind == "swap_in" else "")
