@@ -36,6 +36,8 @@ with wb.Graph().as_default(), wb.Session() as session:
 STAGE = ".wb-Graph select[aria-label='Stage of the graph']"
 SENTENCE = ".wb-Graph-rewrite span"
 LABELS = f"() => [...document.querySelectorAll(\"{NODE}\")].map(node => node.getAttribute('aria-label'))"
+BOOK = "[...window.jupyterapp.shell.widgets('main')].find(widget => widget.content?.model?.cells).content"
+ACTIVE = f"{BOOK}.activeCellIndex"
 IDS = f"() => [...document.querySelectorAll(\"{NODE}\")].map(node => node.dataset.id)"
 LAYOUTS = f"() => Number({VIEW}.dataset.layouts ?? 0)"
 
@@ -125,9 +127,11 @@ def test_what_is_alike_is_coloured_found_by_expression_and_led_to(lab: Lab, note
 
 
 def test_what_a_long_step_is_in_is_read_whole_and_an_operation_leads_to_its_cell(lab: Lab, notebook: Notebook) -> None:
-    lab.open(notebook(LOOP))
+    lab.open(notebook(LOOP, "print('below')"))
     lab.open_panel()
     lab.run_cell(0)
+    lab.page.locator(".jp-CodeCell .cm-content").nth(1).click()
+    lab.wait(f"() => {ACTIVE} === 1")
     lab.wait(f"() => /in while.body.*, iteration [\\d,]+ of while/.test({FACTS})")
     hidden = lab.page.evaluate("""() => {
         const facts = document.querySelector('.wb-Panel .wb-Facts');
@@ -138,7 +142,9 @@ def test_what_a_long_step_is_in_is_read_whole_and_an_operation_leads_to_its_cell
     lab.page.locator("input[placeholder='Find…']").fill("while")
     lab.page.wait_for_selector("[aria-label='Found'] [data-id='while']")
     lab.page.keyboard.press("Enter")
-    lab.page.wait_for_selector(".wb-Pane dd button:has-text('cell In[1], line 3')")
+    lab.page.locator(".wb-Pane dd button:has-text('cell In[1], line 3')").click()
+    lab.wait(f"() => {ACTIVE} === 0 && {BOOK}.activeCell.editor.getCursorPosition().line === 2")      # of the lines from 0
+    lab.page.wait_for_selector(".jp-CodeCell.jp-mod-active .cm-focused")
     assert "while/body/tanh" not in lab.page.evaluate(IDS)
     lab.page.locator("input[placeholder='Find…']").fill("tanh")
     lab.page.wait_for_selector("[aria-label='Found'] [data-id='while/body/tanh']")
