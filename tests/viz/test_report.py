@@ -6,6 +6,7 @@ import html
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.viz import fixtures
 from workbench import errors
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
+from workbench.viz.kept_graph import keep
 from workbench.viz.picture import picture, rewrite_picture, series_picture
 from workbench.viz.report import render_report, write_report
 from workbench.viz.report_data import read
@@ -140,6 +142,18 @@ def test_a_rewrite_is_drawn_before_and_after():
     assert [sign in was for sign in (">− y<", ">− one<", ">~ z<", ">x<", "+ ")] == [True, True, True, True, False]
     assert [sign in now for sign in (">+ new<", ">~ z<", ">x<", "− ")] == [True, True, True, False]
     assert "taken away" in text and "#d1495b" in was and "#d55e00" not in text, "no colour of a device beside a rewrite's"
+
+
+def test_a_report_keeps_attributes_and_gradients_and_a_picture_for_each_that_they_lead_to():
+    product, slope = "softmax/matmul", "gradients/matmul"
+    told = {product: {"attributes": "transpose_b true"}, slope: {"gradient_of": product}}
+    record = fixtures.mnist_graph()
+    record = replace(record, nodes=tuple(node._replace(**told.get(node.name, {})) for node in record.nodes))
+    kept, _ = keep(record, [record], {})
+    assert ("Attributes", "transpose_b true") in [(fact.name, fact.value) for fact in kept.details[product].facts]
+    assert [link.id for link in kept.details[product].gradients] == [slope]
+    assert [link.id for link in kept.details[slope].gradient_of] == [product]
+    assert any(slope in [node.id for node in look.update.picture.nodes] for look in kept.looks)
 
 
 @pytest.mark.browser
