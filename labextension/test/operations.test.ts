@@ -35,7 +35,7 @@ const texts = (section: OperationsSection, selector: string) =>
 describe('operations and devices', () => {
   it('say how few take half of the time, and what lies where', () => {
     const section = new OperationsSection();
-    section.show({ ...NOTHING, operations });
+    section.show({ ...NOTHING, operations }, new Set());
     expect(texts(section, 'p[role=status]')).toEqual(['2 of 10 operations take 60 % of the time (runs × median).']);
     expect(texts(section, 'tr th[scope=row]')).toEqual(['layer/matmul', 'layer/add', 'x', 'ps:0 CPU:0']);
     expect(texts(section, 'table:first-of-type tr:nth-child(2) td')).toEqual([
@@ -52,12 +52,24 @@ describe('operations and devices', () => {
 
   it('say what is missing', () => {
     const section = new OperationsSection();
-    section.show(NOTHING);
+    section.show(NOTHING, new Set());
     expect(section.node.textContent).toContain('The operations appear with the first step.');
-    section.show({ ...NOTHING, operations: { ...operations, rows: [], more: 0 } });
+    section.show({ ...NOTHING, operations: { ...operations, rows: [], more: 0 } }, new Set());
     expect(texts(section, 'p[role=status]')).toEqual([
       'No single operations were recorded yet: steps are recorded in detail only now and then.'
     ]);
     expect(section.node.querySelector<HTMLElement>('table')!.hidden).toBe(true);
+  });
+
+  it('mark what lies on a task that is lost, and no longer once it is back', () => {
+    const section = new OperationsSection();
+    const marked = (...lost: string[]) => {
+      section.show({ ...NOTHING, operations }, new Set(lost));
+      return texts(section, '.wb-mod-lost');
+    };
+    expect(marked()).toEqual([]);
+    expect(marked('/job:ps/task:0')).toEqual(['ps:0 CPU:0 lost']);
+    expect(marked('/job:worker/task:0')).toEqual(Array(3).fill('worker:0 CPU:0 lost'));
+    expect(marked()).toEqual([]);
   });
 });

@@ -111,6 +111,11 @@ def test_a_killed_worker_is_marked_in_every_view(lab: Lab, notebook: Callable[..
     lab.page.locator(".wb-Tabs-bar button", has_text="Timeline").click()
     lab.page.wait_for_selector(".wb-Timeline canvas[aria-label^='Lost: worker:1.']")
     lab.picture("lost-timeline")
+    lab.page.locator(".wb-Tabs-bar button", has_text="Operations").click()
+    marked = lab.page.locator(".wb-Operations table:last-of-type .wb-mod-lost")
+    marked.wait_for()
+    assert marked.all_inner_texts() == ["worker:1 CPU:0 lost"]
+    lab.picture("lost-operations")
     lab.run_cell(2)
     began = float(output(lab, "BEGAN"))
     record_property("seconds", {view: round(moment - began, 2) for view, moment in seen.items()})

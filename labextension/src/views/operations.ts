@@ -1,6 +1,6 @@
 /** Which operations take the time, and what lies on which device. */
 import type { OperationsView } from '../contract';
-import { bytes, count, exactly, format, shortDevice } from '../kit/text';
+import { bytes, count, exactly, format, shortDevice, taskOf } from '../kit/text';
 import { Section } from '../kit/section';
 import { defineView } from '../kit/view';
 import type { Snapshot } from '../store';
@@ -13,12 +13,14 @@ export class OperationsSection extends Section {
     this.body.append(this._lead, this._times, this._placed, this._hint);
   }
 
-  show(snapshot: Snapshot): void {
+  /** What lies on a `lost` task is marked, in both tables. */
+  show(snapshot: Snapshot, lost: Set<string>): void {
     const view = snapshot.operations;
     const coming = !view && snapshot.steps?.tasks.length; // its picture is on its way
     this.note(view?.devices.length || coming ? '' : 'The operations appear with the first step.');
-    if (view && view !== this._view) {
+    if (view && (view !== this._view || [...lost].join() !== [...this._lost].join())) {
       this._view = view;
+      this._lost = lost;
       this._lead.textContent = leadOf(view);
       this._times.hidden = !view.rows.length;
       this._times.replaceChildren(
@@ -26,7 +28,7 @@ export class OperationsSection extends Section {
         ...view.rows.map(row =>
           rowOf(
             named(row.name, row.type),
-            placed(row.device, row.color),
+            placed(row.device, row.color, lost),
             row.runs.toLocaleString('en'),
             exactly(row.median),
             exactly(row.longest),
@@ -38,7 +40,7 @@ export class OperationsSection extends Section {
         headOf('Device', 'Operations', 'Variables', 'Receives a step', 'Scopes'),
         ...view.devices.map(one =>
           rowOf(
-            placed(one.device, one.color),
+            placed(one.device, one.color, lost),
             one.operations.toLocaleString('en'),
             bytes(one.state_bytes),
             bytes(one.received_bytes),
@@ -52,6 +54,7 @@ export class OperationsSection extends Section {
   }
 
   private _view: OperationsView | null = null;
+  private _lost = new Set<string>();
   private _lead = document.createElement('p');
   private _times = document.createElement('table');
   private _placed = document.createElement('table');
@@ -109,13 +112,14 @@ function named(name: string, type: string): HTMLElement {
   return made;
 }
 
-function placed(device: string, color: string): HTMLElement {
+function placed(device: string, color: string, lost: Set<string>): HTMLElement {
+  const gone = lost.has(taskOf(device));
   const made = document.createElement('span');
-  made.className = 'wb-Device';
+  made.className = gone ? 'wb-Device wb-mod-lost' : 'wb-Device';
   made.title = device;
   const key = document.createElement('i');
   key.style.background = color;
-  made.append(key, shortDevice(device));
+  made.append(key, `${shortDevice(device)}${gone ? ' lost' : ''}`);
   return made;
 }
 
