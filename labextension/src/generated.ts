@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = 'f75da70b5874';
+export const CONTRACT = 'a3224b964004';
 
 export type State =
   | 'empty'
@@ -164,6 +164,13 @@ export interface Found {
   wrong: string;
 }
 
+export interface Failed {
+  what: string;
+  key: string;
+  id: string;
+  at: number;
+}
+
 export interface GraphUpdate {
   key: string;
   picture: Picture | null;
@@ -175,6 +182,7 @@ export interface GraphUpdate {
   stages: GraphStage[] | null;
   stage: number;
   rewrite: string;
+  failed: Failed | null;
 }
 
 export interface GraphParameters {

@@ -107,6 +107,15 @@ class GraphPicture:
                 summed[owner] += value
         return {id: round(value, 4) for id, value in summed.items()}
 
+    def place(self, id: str, scope: bool = False) -> int:
+        """The node that shows operation `id` (or, said so, that scope) or holds it, as its place in the view; -1 for none."""
+        nodes = self.view().nodes
+        if not scope:
+            owner = self._owners.get(id)
+            return next((i for i, node in enumerate(nodes) if node.id == owner and not node.open), -1)
+        drawn = {node.id: i for i, node in enumerate(nodes) if node.kind == "scope"}
+        return next((drawn[one] for one in self.tree.ancestors(id) if one in drawn), -1) if id in self.tree.scopes else -1
+
     def marks(self, of: Mapping[str, int]) -> list[int]:
         """The mark of each visible node from those of operations; a scope has one when all that is in it has."""
         view = self.view()

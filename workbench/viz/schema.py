@@ -24,6 +24,7 @@ __all__ = [
     "Cut",
     "DeviceColor",
     "Fact",
+    "Failed",
     "Found",
     "GraphChoice",
     "GraphEdges",
@@ -208,6 +209,16 @@ class Found:
 
 
 @dataclass(slots=True)
+class Failed:
+    """The operation that ended the run, where it lies in a graph."""
+
+    what: str  # its name, as `Status.what` says it
+    key: str  # of the graph that has it
+    id: str  # of what stands for it there, an operation or a scope; it may lie in a closed scope
+    at: int  # the node of the picture that shows it or holds it; -1 = another graph has it
+
+
+@dataclass(slots=True)
 class GraphUpdate:
     """The topic "graph"."""
 
@@ -221,6 +232,7 @@ class GraphUpdate:
     stages: list[GraphStage] | None = None  # in the order in which they came to be; None: as before
     stage: int = -1  # which of them is shown, -1 = the newest of the whole graph
     rewrite: str = ""  # what this stage did, in a sentence
+    failed: Failed | None = None  # None: nothing failed, or nobody knows where
 
 
 @dataclass(slots=True)

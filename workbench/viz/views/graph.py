@@ -11,11 +11,22 @@ from typing import Any, NamedTuple
 from workbench.core.names import task_of
 from workbench.core.trace import GraphRecord, Journal, Span
 from workbench.viz.books import Books
+from workbench.viz.failure import Place, cause_of, failed_in, holds, place_of, until
 from workbench.viz.graph_view import GraphPicture, choose_graph
 from workbench.viz.heat import Heat
 from workbench.viz.palette import natural, short_task
 from workbench.viz.reader import CATCH_UP, Reader, Shared
-from workbench.viz.schema import Fact, GraphChoice, GraphParameters, GraphStage, GraphUpdate, GraphView, NodeDetails, Picture
+from workbench.viz.schema import (
+    Fact,
+    Failed,
+    GraphChoice,
+    GraphParameters,
+    GraphStage,
+    GraphUpdate,
+    GraphView,
+    NodeDetails,
+    Picture,
+)
 from workbench.viz.scopes import ScopeTree
 from workbench.viz.stage_view import Staged, staged, stages_of
 from workbench.viz.views.base import View, view
@@ -46,6 +57,7 @@ class Graphs(View):
         self._trees: OrderedDict[Hashable, ScopeTree] = OrderedDict()
         self._pictures: OrderedDict[Hashable, GraphPicture] = OrderedDict()
         self._staged: OrderedDict[Hashable, tuple[GraphRecord, Staged]] = OrderedDict()
+        self._places: OrderedDict[Hashable, tuple[Place, str]] = OrderedDict()
         self._times: dict[str, Heat] = {}
         self._session = ""
         self._mine: list[GraphRecord] = []
@@ -133,6 +145,28 @@ class Graphs(View):
             self._trees.popitem(last=False)
         return tree
 
+    def _failed(self, record: GraphRecord, number: int, picture: GraphPicture, params: GraphParameters) -> Failed | None:
+        """The operation that ended the run, in the graph that is shown, else in another one that a page may ask for."""
+        status = self.journal.status
+        what, task = cause_of(status)
+        if not what:
+            return None
+        known = record.key, number, params.before, self._heard, self._taking, what, task
+        if known not in self._places:
+            place = place_of(status, until(self._stages(record), record, number, bool(params.before)))
+            self._places[known] = place, record.key if place.id else self._holder(what)
+            if len(self._places) > DRAWN:
+                self._places.popitem(last=False)
+        place, key = self._places[known]
+        if key != record.key:
+            return Failed(what, key, what, -1) if key else None
+        return failed_in(picture, place, what)
+
+    def _holder(self, what: str) -> str:
+        """The largest graph of the session with operation `what`, as it was built or as it is now."""
+        built = {record.key: record for record in reversed(self.journal.graphs_since(0)[2])}
+        return next((one.key for one in self._mine if holds(one, what) or holds(built.get(one.key, one), what)), "")
+
     def _details(self, picture: GraphPicture, id: str) -> NodeDetails | None:
         """What is known of a node, and of an operation how it is computed."""
         details = picture.details(id)
@@ -148,7 +182,8 @@ class Graphs(View):
         if record is None:
             return None
         scopes = params.opened, params.closed, params.shown, params.stage, params.before
-        return record.key, self._taking, self._heard, scopes, params.chosen, params.search, self._timed(record).version
+        failed = cause_of(self.journal.status)
+        return record.key, self._taking, self._heard, scopes, params.chosen, params.search, self._timed(record).version, failed
 
     def whole(self, params: Any) -> GraphView | None:
         record = self._chosen(params)
@@ -169,7 +204,7 @@ class Graphs(View):
         moved = drawing != had.drawing
         stats = picture.stats(self._timed(record).milliseconds)
         made = GraphUpdate(view.key, None, [stats.get(node.id) for node in view.nodes], view.note, stage=number,
-                           rewrite=shown.sentence)
+                           rewrite=shown.sentence, failed=self._failed(record, number, picture, params))
         if moved:
             made.picture = drawing
         if had.choices != self._choices:
