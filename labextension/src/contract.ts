@@ -1,6 +1,6 @@
 /** What crosses the wire: the generated records, and how binary columns come out of a message. */
 export * from './generated';
-import { Found, GraphChoice, GraphStage, NodeDetails, Picture } from './generated';
+import { Failed, Found, GraphChoice, GraphStage, NodeDetails, Picture } from './generated';
 
 export const TARGET = 'workbench.live';
 
@@ -17,6 +17,8 @@ export interface GraphState extends Picture {
   /** Which of them is drawn, -1 for the graph as it runs, and what it did. */
   stage: number;
   rewrite: string;
+  /** The operation that ended the run, where it lies. */
+  failed: Failed | null;
 }
 
 type Buffers = (ArrayBuffer | ArrayBufferView)[];

@@ -222,7 +222,7 @@ export class Page {
    */
   private _showTrouble(status: Status | null): void {
     const { trouble, silence } = this._standing;
-    const lines: [string, string][] = trouble ? [[trouble, '']] : [];
+    const lines: [string, string, string?][] = trouble ? [[trouble, '']] : []; // what is so, what to do, which operation it was
     if (silence) {
       lines.push([
         `No word from the kernel for ${span(silence)}.`,
@@ -231,7 +231,7 @@ export class Page {
     }
     const end = () => [sentence(ended(WORDS[status!.state], status!)), sentence(status!.fix)] as [string, string];
     if (status?.state === 'failed') {
-      lines.push(end());
+      lines.push([...end(), status.what]);
     }
     const recovers = status?.state === 'recovering' && !!status.cause;
     if (recovers) {
@@ -254,9 +254,14 @@ export class Page {
     if (text !== this._troubleText) {
       this._troubleText = text;
       this._trouble.replaceChildren(
-        ...lines.map(([fact, fix]) => {
+        ...lines.map(([fact, fix, what]) => {
           const line = document.createElement('p');
           line.append(Object.assign(document.createElement('b'), { textContent: fact }), fix ? ` ${fix}` : '');
+          what &&
+            line.append(
+              ' ',
+              button('See it', `Show ${what} in the graph`, () => this._lead('graph', what))
+            );
           return line;
         })
       );
@@ -270,7 +275,9 @@ export class Page {
     put(this._verdict, { className: verdict?.alarm ? 'wb-Verdict wb-mod-alarm' : 'wb-Verdict' });
     const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
     if (text !== this._verdict.title) {
-      const see = button('See it', 'Show the newest step in the timeline, which proves it', () => this._prove());
+      const see = button('See it', 'Show the newest step in the timeline, which proves it', () =>
+        this._lead('timeline', this._snapshot?.stragglers?.verdict.subject ?? '')
+      );
       this._verdict.title = text;
       this._verdict.replaceChildren(
         Object.assign(document.createElement('b'), { textContent: verdict?.text ?? '' }),
@@ -280,11 +287,10 @@ export class Page {
     }
   }
 
-  /** The view that shows why: the timeline, brought into sight. */
-  private _prove(): void {
-    this._stage.select('timeline');
-    const subject = this._snapshot?.stragglers?.verdict.subject ?? '';
-    this._views[VIEWS.findIndex(kind => kind.id === 'timeline')].reveal?.(subject);
+  /** A view brought into sight, and in it what a sentence is about. */
+  private _lead(view: string, subject: string): void {
+    this._stage.select(view);
+    this._views[VIEWS.findIndex(kind => kind.id === view)].reveal?.(subject);
     this._stage.node.scrollIntoView({ block: 'nearest' });
   }
 

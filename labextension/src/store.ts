@@ -71,8 +71,8 @@ function mergeGraph(before: GraphState | null, news: GraphUpdate): GraphState | 
   const { nodes, edges, devices, marks } = picture;
   const graphs = news.graphs ?? before?.graphs ?? [];
   const stages = news.stages ?? before?.stages ?? [];
-  const { key, note, stage, rewrite } = news;
-  return { key, nodes, edges, devices, marks, stats, note, graphs, details, found, stages, stage, rewrite };
+  const { key, note, stage, rewrite, failed = null } = news; // a cell that was saved by an older kernel has no `failed`
+  return { key, nodes, edges, devices, marks, stats, note, graphs, details, found, stages, stage, rewrite, failed };
 }
 
 function mergeSteps(before: StepView | null, news: StepView): StepView {

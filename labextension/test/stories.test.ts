@@ -78,6 +78,29 @@ describe('a story', () => {
     expect(shown({ lost })).toEqual(['Trouble', 'Verdict']);
   });
 
+  it('leads from what went wrong to the operation in the graph, where one is named', () => {
+    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
+    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const first = snapshotOf(SCENARIOS[0]);
+    const link = (changes: Partial<Status>) => {
+      page.show({ ...first, status: { ...first.status!, ...changes } as Status }, { name: '', trouble: '', silence: 0 });
+      return node.querySelector<HTMLElement>('.wb-Trouble button');
+    };
+    const failed = { state: 'failed', cause: 'the loss is nan', fix: 'lower the rate' } as const;
+    expect(link(failed)).toBeNull();
+    const reveal = vi.spyOn(GraphSection.prototype, 'reveal');
+    const see = link({ ...failed, what: 'loss/log' })!;
+    expect([see.textContent, see.title]).toEqual(['See it', 'Show loss/log in the graph']);
+    expect(node.querySelector('.wb-Trouble')!.textContent).toMatch(/the loss is nan\. Lower the rate\. See it$/);
+    const tab = (id: string) => node.querySelector<HTMLElement>(`[role=tab][data-tab=${id}]`)!;
+    tab('timeline').click();
+    see.click();
+    expect(tab('graph').getAttribute('aria-selected')).toBe('true');
+    expect(reveal.mock.calls).toEqual([['loss/log']]);
+    expect(link({ what: 'loss/log' })).toBeNull(); // what a run is in
+    reveal.mockRestore();
+  });
+
   it('offers no proof of what is not known, and says it all the same', () => {
     vi.useFakeTimers();
     const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });

@@ -1,6 +1,6 @@
 /** The graph as something to walk through: what is drawn of it, where, what is chosen, and how one gets from here to there. */
 import type { GraphNode, GraphState } from '../contract';
-import { Camera, contains } from '../kit/camera';
+import { type Box, Camera, contains } from '../kit/camera';
 import { Canvas, type Pen } from '../kit/canvas';
 import type { Theme } from '../kit/colour';
 import { alike } from '../kit/keep';
@@ -48,19 +48,22 @@ export class Explorer implements Hands {
     return this._canvas.height;
   }
 
-  /** Draw `graph`; what lies on a `lost` task is crossed out. */
-  show(graph: GraphState, heat: Heat, lost: Set<string>): void {
+  /** Draw `graph`; what lies on a `lost` task is crossed out, operation `ended` by which the run ended is marked. */
+  show(graph: GraphState, heat: Heat, lost: Set<string>, ended: string): void {
     const fresh = graph.nodes !== this._wanted?.nodes;
     if (this._wanted && (graph.key !== this._wanted.key || graph.stage !== this._wanted.stage)) {
       this.camera.touched = false;
       this._anchor = this._chosen = '';
     }
     this._wanted = graph;
-    [this._heat, this._lost] = [heat, lost];
+    [this._heat, this._lost, this._ended] = [heat, lost, ended];
+    if (this.picture && this.picture.graph.nodes === graph.nodes) {
+      this._freshen(this.picture, graph);
+    } else if (this.picture) {
+      this._warn(this.picture) || this._draw();
+    }
     if (fresh) {
       void this._layOut();
-    } else if (this.picture && this.picture.graph.nodes === graph.nodes) {
-      this._freshen(this.picture, graph);
     }
   }
 
@@ -69,7 +72,7 @@ export class Explorer implements Hands {
     this._wanted = this.picture = null;
     this._chosen = this._anchor = '';
     this._layouter.cancel();
-    this._tree.show(null);
+    this._tree.show(null, -1);
     this._draw();
   }
 
@@ -150,7 +153,7 @@ export class Explorer implements Hands {
     } else if (!this.camera.touched) {
       this.fit();
     }
-    this._tree.show(graph);
+    this._tree.show(graph, this.picture!.failed);
     this._arrive();
     this.node.dataset.layouts = String(Number(this.node.dataset.layouts ?? 0) + 1);
   }
@@ -161,7 +164,23 @@ export class Explorer implements Hands {
     const same = alike(colours, picture.colours) && alike(heat, picture.heat) && alike([...this._lost], [...picture.lost]);
     Object.assign(picture, { graph, colours, heat, lost: this._lost });
     this._count();
-    same || this._draw();
+    (this._warn(picture) && same) || this._draw();
+  }
+
+  /** Mark where the run ended, as far as `picture` shows that; true when it is so already. */
+  private _warn(picture: Picture): boolean {
+    const failed = this._failedIn(picture.graph);
+    const told = failed === picture.failed;
+    if (!told) {
+      picture.failed = failed;
+      this._tree.show(picture.graph, failed);
+      this._tree.choose(picture.chosen);
+    }
+    return told;
+  }
+
+  private _failedIn({ failed }: GraphState): number {
+    return failed && failed.what === this._ended ? failed.at : -1;
   }
 
   private _count(): void {
@@ -175,6 +194,7 @@ export class Explorer implements Hands {
       colours: this._heat.colours,
       heat: this._heat.heat,
       lost: this._lost,
+      failed: this._failedIn(graph),
       chosen: indexOf(graph, this._chosen),
       hovered: -1,
       focused: false
@@ -188,7 +208,9 @@ export class Explorer implements Hands {
     if (at >= 0) {
       this._goal = '';
       this.camera.zoom = Math.max(this.camera.zoom, CLOSE);
-      this.camera.centre(this.picture!.geometry.boxes[at], this.width, this.height);
+      const box = this.picture!.geometry.boxes[at];
+      this.camera.centre(box, this.width, this.height);
+      this._unseen = this.width ? null : box; // behind a tab that is just opened
       this._choose(at);
     }
   }
@@ -209,7 +231,7 @@ export class Explorer implements Hands {
     if (this.picture && at !== this.picture.hovered) {
       this.picture.hovered = at;
       const node = this.picture.graph.nodes[at];
-      this._canvas.node.title = node ? describe(node, this.picture.graph.stats[node.id], this.picture.graph.marks[at]) : '';
+      this._canvas.node.title = node ? describe(this.picture.graph, at, this.picture.failed) : '';
       this._canvas.node.style.cursor = node ? 'pointer' : '';
       this._draw();
     }
@@ -287,7 +309,10 @@ export class Explorer implements Hands {
   };
 
   private _resized(): void {
-    if (this.picture && !this.camera.touched) {
+    if (this._unseen && this.width) {
+      this.camera.centre(this._unseen, this.width, this.height);
+      this._unseen = null;
+    } else if (this.picture && !this.camera.touched) {
       this.camera.fit(this.picture.geometry.size, this.width, this.height);
     }
     this._overview.draw();
@@ -303,6 +328,8 @@ export class Explorer implements Hands {
   private _laid: GraphNode[] | null = null;
   private _heat: Heat = { colours: [], heat: [], legend: [], hint: '' };
   private _lost = new Set<string>();
+  private _ended = ''; // the operation that ended the run
+  private _unseen: Box | null = null; // is to be in the middle when there is room to see it
   private _chosen = '';
   private _goal = ''; // to be brought into the middle when it is drawn
   private _anchor = ''; // opened or closed last: stays where it is

@@ -58,6 +58,11 @@ export class Overview {
       pen.fillStyle = node.open ? theme.panel : picture!.colours[i];
       pen.fillRect(x + box.x * zoom, y + box.y * zoom, Math.max(1, box.width * zoom), Math.max(1, box.height * zoom));
     });
+    const failed = picture!.geometry.boxes[picture!.failed];
+    if (failed) {
+      pen.fillStyle = theme.error;
+      pen.fillRect(x + failed.x * zoom - 2, y + failed.y * zoom - 2, failed.width * zoom + 4, failed.height * zoom + 4);
+    }
     pen.strokeStyle = theme.brand;
     pen.lineWidth = 1.5;
     pen.strokeRect(x + seen.x * zoom, y + seen.y * zoom, seen.width * zoom, seen.height * zoom);

@@ -6,6 +6,7 @@ import { contrast, mix, NEUTRAL, REWRITTEN, strength, Theme } from '../kit/colou
 import { clipped, taskOf } from '../kit/text';
 import { Geometry, HEAD } from './geometry';
 import { fitted, FONT, labelOf, lettersAt, secondOf } from './sizes';
+import { failure } from './tree';
 
 export interface Picture {
   graph: GraphState;
@@ -14,6 +15,8 @@ export interface Picture {
   colours: string[];
   heat: number[];
   lost: Set<string>;
+  /** The node with the operation that ended the run, -1 for none. */
+  failed: number;
   chosen: number;
   hovered: number;
   focused: boolean;
@@ -35,6 +38,7 @@ export function paint(pen: Pen, theme: Theme, camera: Camera, width: number, hei
   lines(pen, theme, camera, picture);
   graph.nodes.forEach((node, i) => !node.open && visible[i] && closed(pen, theme, camera, picture, i));
   aside(pen, picture);
+  picture.failed >= 0 && alarm(pen, theme, camera, picture);
   pen.restore();
 }
 
@@ -203,6 +207,23 @@ function polygon(pen: Pen, points: number[]): void {
 function rounded(pen: Pen, box: Box, radius: number): void {
   pen.beginPath();
   pen.roundRect(box.x, box.y, box.width, box.height, radius);
+}
+
+/** The operation that ended the run: a frame, and a flag with words on it, as large from far away as from near. */
+function alarm(pen: Pen, theme: Theme, camera: Camera, { graph, geometry, failed }: Picture): void {
+  const box = geometry.boxes[failed];
+  const unit = 1 / camera.zoom;
+  pen.strokeStyle = pen.fillStyle = theme.error;
+  pen.lineWidth = Math.max(3, 2 * unit);
+  rounded(pen, { x: box.x - 2, y: box.y - 2, width: box.width + 4, height: box.height + 4 }, 6);
+  pen.stroke();
+  pen.font = `600 ${10 * unit}px ${theme.font}`;
+  pen.textAlign = 'left';
+  pen.textBaseline = 'middle';
+  const words = `! ${failure(graph).split(':')[0]}`;
+  pen.fillRect(box.x - 2, box.y - 2 - 14 * unit, pen.measureText(words).width + 8 * unit, 14 * unit);
+  pen.fillStyle = contrast(theme.paper, theme.error) >= contrast(theme.ink, theme.error) ? theme.paper : theme.ink;
+  pen.fillText(words, box.x - 2 + 4 * unit, box.y - 2 - 7 * unit);
 }
 
 /** A node with very many readers is not tied to them: each has a dot of its colour, and a line while one of them is chosen. */

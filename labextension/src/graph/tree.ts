@@ -24,8 +24,9 @@ export class Tree {
     _canvas.append(this._items);
   }
 
-  show(graph: GraphState | null): void {
-    this._items.replaceChildren(...(graph?.nodes.map((node, i) => this._item(node, i, graph)) ?? []));
+  /** `failed`: the node with the operation that ended the run, -1 for none. */
+  show(graph: GraphState | null, failed: number): void {
+    this._items.replaceChildren(...(graph?.nodes.map((node, i) => this._item(node, i, graph, failed)) ?? []));
     this.choose(-1);
   }
 
@@ -36,7 +37,7 @@ export class Tree {
       : this._canvas.setAttribute('aria-activedescendant', `${this._family}-${at}`);
   }
 
-  private _item(node: GraphNode, at: number, graph: GraphState): HTMLElement {
+  private _item(node: GraphNode, at: number, graph: GraphState, failed: number): HTMLElement {
     const item = document.createElement('div');
     item.id = `${this._family}-${at}`;
     item.dataset.at = String(at);
@@ -44,7 +45,7 @@ export class Tree {
     item.setAttribute('role', 'treeitem');
     item.setAttribute('aria-level', String(node.id.split('/').length));
     node.kind === 'scope' && item.setAttribute('aria-expanded', String(node.open));
-    item.setAttribute('aria-label', describe(node, graph.stats[node.id], graph.marks[at]));
+    item.setAttribute('aria-label', describe(graph, at, failed));
     return item;
   }
 
@@ -52,12 +53,23 @@ export class Tree {
   private _family = `wb-tree-${++trees}`;
 }
 
-export function describe(node: GraphNode, milliseconds?: number, mark = 0): string {
+/** The node at this place, in words; `failed` is the place of the one with the operation that ended the run. */
+export function describe(graph: GraphState, at: number, failed: number): string {
+  const node = graph.nodes[at];
+  const [milliseconds, mark] = [graph.stats[node.id], graph.marks[at]];
   const what =
     node.kind === 'scope'
       ? `scope ${node.id}, ${node.alike > 1 ? `${node.alike} equal blocks, ` : ''}${count(node.count, 'operation')}${node.open ? ', open' : ''}`
       : `${node.id}: ${node.type}`;
   const where = node.device ? `, on ${shortDevice(node.device)}` : '';
   const time = milliseconds === undefined ? '' : `, ${duration(milliseconds)}`;
-  return `${what}${where}${time}${mark ? `, ${REWRITTEN[mark][0]} by this rewrite` : ''}`;
+  const rewritten = mark ? `, ${REWRITTEN[mark][0]} by this rewrite` : '';
+  return `${what}${where}${time}${rewritten}${at === failed ? `, ${failure(graph)}` : ''}`;
+}
+
+/** What the mark of the operation that ended the run says: whether it is here itself, or in what is drawn here. */
+export function failure({ nodes, failed }: GraphState): string {
+  const node = failed && nodes[failed.at];
+  const itself = node && node.kind === 'op' && `/${node.id}`.endsWith(`/${failed.what}`); // on its device, where these are told apart
+  return itself ? 'failed here' : node ? `failed in here: ${failed.what}` : '';
 }

@@ -24,7 +24,7 @@ export interface Context {
  */
 export interface Shown extends Section {
   show(snapshot: Snapshot, lost: Set<string>): void;
-  /** Bring what a verdict is about into sight: a task, "source|target" of a link, an operation. */
+  /** Bring what a verdict or a failure is about into sight: a task, "source|target" of a link, an operation. */
   reveal?(subject: string): void;
   /** The theme changed: canvases read their colours again. */
   restyle?(): void;

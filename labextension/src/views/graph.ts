@@ -48,12 +48,14 @@ export class GraphSection extends Section {
     this._explorer.deadline = milliseconds;
   }
 
-  /** What lies on a `lost` task is crossed out. */
+  /** What lies on a `lost` task is crossed out, the operation that ended a failed run is marked. */
   show(snapshot: Snapshot, lost: Set<string>): void {
     const graph = snapshot.graph;
     this.note(graph ? '' : 'The graph appears with the first step.');
-    const same = graph === this._graph && [...lost].join() === [...this._lost].join();
-    this._lost = lost;
+    const ended = snapshot.status?.state === 'failed' ? snapshot.status.what : '';
+    const same = graph === this._graph && [...lost].join() === [...this._lost].join() && ended === this._ended;
+    [this._lost, this._ended] = [lost, ended];
+    this._sought = ended ? this._sought : '';
     if (!graph) {
       this._graph && this._explorer.clear();
       this._graph = null;
@@ -71,7 +73,16 @@ export class GraphSection extends Section {
       this._draw(graph);
       this._pane.show(this._explorer.chosen, graph.details, graph);
       this._search.show(graph.found);
+      this._lead();
+      this._sought = graph.failed ? this._sought : ''; // nothing is left of it
     }
+  }
+
+  /** Bring the operation that ended the run into sight, in the graph that has it, as soon as it is known where it lies. */
+  reveal(what: string): void {
+    const { key, stage, failed } = this._graph ?? { key: '', stage: -1, failed: null };
+    this._sought = what;
+    stage >= 0 && !failed ? this._ask({ key }) : this._lead(); // as it runs, where nothing is left of it at this stage
   }
 
   restyle(): void {
@@ -84,10 +95,10 @@ export class GraphSection extends Section {
 
   private _draw(graph: GraphState): void {
     const heat = heatOf(graph, this._by.value as By, this._lost);
-    this._explorer.show(graph, heat, this._lost);
+    this._explorer.show(graph, heat, this._lost, this._ended);
     this._tell(this._trouble);
     const opens = graph.nodes.some(node => node.kind === 'scope') ? 'thick border: a scope, click to open it' : '';
-    this._showLegend(heat.legend, [heat.hint, opens].filter(Boolean).join(' · '));
+    this._showLegend(heat.legend, this._failed(graph), [heat.hint, opens].filter(Boolean).join(' · '));
   }
 
   /** The run's graphs, when there is more than one. */
@@ -112,8 +123,8 @@ export class GraphSection extends Section {
     }
   }
 
-  private _showLegend(legend: [string, string][], hint: string): void {
-    const text = `${legend.join()}${hint}${[...this._lost].join()}`;
+  private _showLegend(legend: [string, string][], failed: string, hint: string): void {
+    const text = `${legend.join()}${failed}${hint}${[...this._lost].join()}`;
     if (text === this._legend.dataset.shown) {
       return;
     }
@@ -127,10 +138,10 @@ export class GraphSection extends Section {
       entry.classList.toggle('wb-mod-lost', this._lost.has(taskOf(name)));
       return entry;
     });
-    const words = document.createElement('li');
-    words.className = 'wb-Legend-hint';
-    words.textContent = hint;
-    this._legend.replaceChildren(...entries, words);
+    const words = (className: string, textContent: string) =>
+      Object.assign(document.createElement('li'), { className, textContent });
+    const alarm = failed ? [words('wb-mod-failed', `! ${failed} ended the run`)] : [];
+    this._legend.replaceChildren(...alarm, ...entries, words('wb-Legend-hint', hint));
   }
 
   /** Open or close a scope, which is chosen with it: what is open now stays open, whatever opened it. */
@@ -181,6 +192,24 @@ export class GraphSection extends Section {
     }
   }
 
+  /** The operation that ended the run, where the graph shows it. */
+  private _failed({ failed }: GraphState): string {
+    return failed && failed.at >= 0 && failed.what === this._ended ? failed.what : '';
+  }
+
+  private _lead(): void {
+    const failed = this._graph?.failed;
+    if (!failed || failed.what !== this._sought) {
+      return;
+    }
+    if (failed.at >= 0) {
+      this._sought = '';
+      this._reveal(failed.id);
+    } else {
+      this._ask({ key: failed.key });
+    }
+  }
+
   private _ask(parameters: GraphParameters): void {
     this._asked = { ...parameters, search: this._search.text };
     this._context.ask('graph', this._asked);
@@ -188,6 +217,8 @@ export class GraphSection extends Section {
 
   private _graph: GraphState | null = null;
   private _lost = new Set<string>();
+  private _ended = ''; // the operation that ended the run
+  private _sought = ''; // the operation that is to be brought into sight
   private _asked: GraphParameters = {};
   private _trouble = '';
   private _state = document.createElement('span');
