@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = 'a3224b964004';
+export const CONTRACT = 'd1f8bd8e5254';
 
 export type State =
   | 'empty'
@@ -265,20 +265,6 @@ export interface StragglerView {
   rows: Straggler[];
   verdict: Judgement;
   more: number;
-}
-
-export interface Frame {
-  seq: number;
-  status: Record<string, unknown>;
-  graph: GraphView | null;
-  steps: StepView | null;
-  series: SeriesView | null;
-  stragglers: StragglerView | null;
-  details: NodeDetails | null;
-  found: Found | null;
-  lost: Record<string, number>;
-  v: number;
-  kind: string;
 }
 
 export interface KnobPart {

@@ -63,10 +63,14 @@ describe('merge', () => {
       found: null,
       stages: [{ name: 'fold', note: '', count: 2 }],
       stage: 0,
-      rewrite: 'Removed 1 operation.'
+      rewrite: 'Removed 1 operation.',
+      failed: { what: 'a', key: 'k', id: 'a', at: 1 }
     };
     let now = merge(NOTHING, { ...UPDATE, topics: { graph } });
-    now = merge(now, { ...UPDATE, topics: { graph: { ...graph, picture: null, graphs: null, stages: null, times: [3, 1] } } });
+    expect(now.graph!.failed).toEqual(graph.failed);
+    const times = { picture: null, graphs: null, stages: null, times: [3, 1], failed: null };
+    now = merge(now, { ...UPDATE, topics: { graph: { ...graph, ...times } } });
+    expect(now.graph!.failed).toBeNull();
     expect({ ...now.graph!.stats }).toEqual({ constructor: 3, a: 1 });
     expect([now.graph!.edges, now.graph!.graphs.length]).toEqual([picture.edges, 1]);
     expect([now.graph!.marks, now.graph!.stages.length, now.graph!.rewrite]).toEqual([[0, 1], 1, 'Removed 1 operation.']);

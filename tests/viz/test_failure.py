@@ -23,8 +23,8 @@ def failed(what: str, task: str = "") -> StatusRecord:
 
 
 def chain() -> list[GraphRecord]:
-    """net/x → net/log → net/add → net/tanh and out; the logarithm is fused away, then all of the chain; `one` is a constant that
-    two devices have, `net/spare` goes with a rewrite."""
+    """net/x → net/log → net/add → net/tanh and out; the logarithm is fused away, then all of the chain; `one` is a constant
+    that two devices have, `net/spare` goes with a rewrite."""
     x, log = NodeRecord("net/x", "argument"), NodeRecord("net/log", "log", ("net/x:0",))
     add, tanh = NodeRecord("net/add", "add", ("net/log:0", "one:0")), NodeRecord("net/tanh", "tanh", ("net/add:0",))
     one, spare = NodeRecord("one", "constant"), NodeRecord("net/spare", "identity", ("net/log:0",))
@@ -72,7 +72,8 @@ def test_what_is_shown_is_a_stage_what_it_was_made_of_or_the_newest_of_the_whole
 
 
 def test_in_a_closed_scope_that_scope_is_the_node_and_never_an_open_one_of_the_same_name():
-    nodes = [NodeRecord("W", "variable"), NodeRecord("W/read", "identity", ("W:0",)), *(NodeRecord(f"a/b/{i}", "add") for i in "xyz")]
+    inner = [NodeRecord(f"a/b/{name}", "add") for name in "xyz"]
+    nodes = [NodeRecord("W", "variable"), NodeRecord("W/read", "identity", ("W:0",)), *inner]
     picture = GraphPicture(GraphRecord("k", "built", tuple(nodes)))
 
     def shown(id: str, scope: bool = False) -> tuple[str, bool] | None:

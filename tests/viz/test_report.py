@@ -99,6 +99,21 @@ def test_a_failure_and_lost_tasks_stand_first_with_cause_and_fix():
     assert line.endswith("<b>/job:worker/task:1 was lost (EOF).</b> Restart it.</p>")      # once: the run failed by it
 
 
+def test_the_operation_that_ended_the_run_is_marked_in_every_picture_of_the_graph_that_has_it():
+    journal = fixtures.build(5)
+    for record in fixtures.stages():
+        journal.graph(record)
+    assert all(look.update.failed is None for look in read(journal).kept.looks)
+    journal.fail("session_0", 4, ValueError("the loss is nan"), fixtures.TASKS[2], "gradients/ones")      # folded away
+    marked = {}
+    for look in read(journal).kept.looks:
+        failed = look.update.failed
+        marked[look.opened, look.stage, look.before] = failed.id, look.update.picture.nodes[failed.at].id
+    gone = "gradients", "gradients"      # the scope in which it lay
+    assert marked["", -1, False] == marked["gradients", -1, False] == marked["", 1, False] == marked["", 4, True] == gone
+    assert marked["", 0, False] == marked["", 1, True] == ("gradients/ones", "gradients")
+
+
 def test_one_task_with_whole_steps_only():
     journal = Journal(capacity=100)
     for step in range(5):

@@ -81,7 +81,7 @@ def _next(was: GraphRecord, now: GraphRecord, node: NodeRecord, task: str) -> No
 
 
 def _same(one: NodeRecord, other: NodeRecord) -> bool:
-    return bare(one.name) == bare(other.name) and one.device == other.device
+    return one.device == other.device and bare(one.name) == bare(other.name)
 
 
 def _scope(record: GraphRecord, name: str, device: str) -> Place:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.core.trace import GraphRecord
+from workbench.core.trace import GraphRecord, StatusRecord
+from workbench.viz.failure import cause_of, failed_in, place_of, until
 from workbench.viz.graph_view import CONTROL, GraphPicture
 from workbench.viz.schema import GraphStage, GraphUpdate, GraphView, NodeDetails, Picture, plain
 from workbench.viz.scopes import ScopeTree
@@ -53,9 +54,11 @@ class Kept:
     scopes: int  # closed scopes that can be opened
 
 
-def keep(record: GraphRecord, stages: Sequence[GraphRecord], milliseconds: Mapping[str, float]) -> tuple[Kept, str]:
+def keep(record: GraphRecord, stages: Sequence[GraphRecord], milliseconds: Mapping[str, float],
+         status: StatusRecord) -> tuple[Kept, str]:
     """`record` as it is first shown, with each of its closed scopes opened, and its `stages`, as far as there is room;
-    and the drawing of the first picture for readers without scripts.
+    and the drawing of the first picture for readers without scripts; in all of them the operation that ended the run, if
+    `status` names one.
 
     Raises DeadlineExceededError and InvalidArgumentError where a layout program fails (`svg.to_places`).
     """
@@ -72,6 +75,7 @@ def keep(record: GraphRecord, stages: Sequence[GraphRecord], milliseconds: Mappi
         pictures.append(_Shown(GraphPicture(shown.record), "", number, before, shown.marks, shown.sentence))
     places, still = to_places([shown.picture.dot(chips=False) for shown in pictures], first.dot(), DEADLINE)
     looks = [_look(shown, stages, place, milliseconds) for shown, place in zip(pictures, places)]
+    _tell(looks, pictures, record, stages, status)
     kept, room = looks[:1], ROOM
     for look in looks[1:]:
         room -= len(json.dumps(plain(look)))
@@ -81,6 +85,17 @@ def keep(record: GraphRecord, stages: Sequence[GraphRecord], milliseconds: Mappi
     whole = len(kept) == len(looks)  # else some stages could not be shown
     chosen = [GraphStage(one.stage, one.note, len(one.nodes)) for one in stages] if whole else []
     return Kept(kept, details, chosen, sum(bool(look.opened) for look in kept)), still
+
+
+def _tell(looks: Sequence[Look], pictures: Sequence[_Shown], record: GraphRecord, stages: Sequence[GraphRecord],
+          status: StatusRecord) -> None:
+    """Say in each of `looks` where the operation lies that ended the run."""
+    what, _ = cause_of(status)
+    if what:
+        sides = {(look.stage, look.before) for look in looks}
+        places = {side: place_of(status, until(stages, record, *side)) for side in sides}
+        for look, shown in zip(looks, pictures):
+            look.update.failed = failed_in(shown.picture, places[look.stage, look.before], what)
 
 
 @dataclass(slots=True)

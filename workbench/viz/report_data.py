@@ -82,17 +82,18 @@ def read(journal: Journal) -> Run:
         status,
         earlier,
         timelines(journal, spans),
-        *_kept(graph, stages, spans),
+        *_kept(graph, stages, spans, status),
         operations_view(op_totals(spans), placement_view(graph) if graph is not None else Placement([], 0, 0)),
     )
 
 
-def _kept(graph: GraphRecord | None, stages: list[GraphRecord], spans: list[Span]) -> tuple[Kept | None, str, str]:
+def _kept(graph: GraphRecord | None, stages: list[GraphRecord], spans: list[Span],
+          status: StatusRecord) -> tuple[Kept | None, str, str]:
     if graph is None:
         return None, "", ""
     timed = [s for s in spans if s.kind == "op" and s.end >= s.start]
     usual = Heat([s for s in timed if s.executable == graph.key] or [s for s in timed if not s.executable]).milliseconds
     try:
-        return *keep(graph, stages, usual), ""
+        return *keep(graph, stages, usual, status), ""
     except errors.Error as failed:
         return None, "", str(failed)

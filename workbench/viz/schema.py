@@ -7,7 +7,8 @@ travels.
 How page and kernel speak, over one comm each: the kernel says Hello, the page asks (Request), each request but "ack" is
 answered (Answer). "watch" names the topics that the page wants to hear of from now on, with their parameters; what it
 named before and does not name now is over. The kernel then says Update: first the whole of a topic, later what changed.
-A page that watches nothing hears the status once a second. Each update is acknowledged; no more than two are under way.
+A page that watches nothing hears the status once a second. Of updates with pictures no more than six are under way
+(`WINDOW` of `workbench/widgets/peer.py`): a page acknowledges the newest it has, four of them at a time, others in their time.
 """
 
 from __future__ import annotations
@@ -341,25 +342,6 @@ class StragglerView:
     rows: list[Straggler]  # the most expensive task first
     verdict: Judgement
     more: int = 0  # tasks beyond the rows; they cost less
-
-
-@dataclass(slots=True)
-class Frame:
-    """One update; a part that is None has not changed."""
-
-    seq: int
-    status: Mapping[str, Any]
-    graph: GraphView | None = None
-    steps: StepView | None = None
-    series: SeriesView | None = None
-    stragglers: StragglerView | None = None
-    details: NodeDetails | None = None
-    found: Found | None = None
-    lost: Mapping[str, int] = field(
-        default_factory=dict
-    )  # records that fell out of the journal before this view saw them
-    v: int = VERSION
-    kind: str = "frame"
 
 
 def plain(value: Any) -> Any:
