@@ -33,6 +33,21 @@ with wb.Graph().as_default(), wb.Session() as session:
     out = wb.while_loop(lambda i, m: i < 10**9, lambda i, m: (i + 1, wb.tanh(m @ m)), [0, wb.ones([64, 64])])
     session.run(out)
 """
+NO_NUMBER = """
+from types import SimpleNamespace
+import numpy as np
+from workbench import errors
+from workbench.core.trace import journal
+from workbench.io.batches import DataSet
+from workbench.train.mnist import train
+pixels, labels = np.random.default_rng(0).random((40, 784), np.float32), np.eye(10, dtype=np.float32)[np.arange(40) % 10]
+part = DataSet(pixels, labels)
+data = SimpleNamespace(train=part, validation=part, test=part, source="random")
+try:
+    list(train(data, None, steps=500, batch_size=10, learning_rate=1e30))
+except errors.InvalidArgumentError as error:
+    print("ended at", journal.current().what)
+"""
 STAGE = ".wb-Graph select[aria-label='Stage of the graph']"
 SENTENCE = ".wb-Graph-rewrite span"
 LABELS = f"() => [...document.querySelectorAll(\"{NODE}\")].map(node => node.getAttribute('aria-label'))"
@@ -154,4 +169,32 @@ def test_what_a_long_step_is_in_is_read_whole_and_an_operation_leads_to_its_cell
     lab.picture("loop-open")
     lab.page.locator(".wb-Tools button", has_text="Stop").click()
     lab.panel_state("stopped")
+    assert lab.errors == []
+
+
+def test_a_loss_that_is_no_number_lights_its_first_operation_and_leads_there(lab: Lab, notebook: Notebook) -> None:
+    lab.open(notebook(NO_NUMBER, "journal.set_status(state='ready')"))
+    lab.open_panel()
+    lab.run_cell(0)
+    lab.panel_state("failed")
+    lab.page.wait_for_selector(".jp-OutputArea-output:has-text('ended at')")
+    what = lab.page.locator(".jp-OutputArea-output").first.inner_text().strip().removeprefix("ended at ")
+    lab.page.locator(".wb-Tabs-bar button", has_text="Timeline").click()
+    see = lab.page.locator(".wb-Trouble button", has_text="See it")
+    assert see.get_attribute("title") == f"Show {what} in the graph"
+    see.click()
+    lit = lab.page.locator(f"{NODE}[data-id='{what}'][aria-label$=', failed here']")
+    lit.wait_for(state="attached")
+    lab.page.wait_for_selector(f".wb-Pane header:has-text('{what}')")      # chosen and in the middle
+    assert lab.page.locator(".wb-Graph .wb-Legend .wb-mod-failed").inner_text() == f"! {what} ended the run"
+    lab.picture("failed")
+    lab.page.locator(".wb-Pane header button").click()
+    show(lab, "together")      # as it is run, fused
+    lab.page.locator(".wb-Graph .wb-Legend .wb-mod-failed").wait_for()
+    assert len([label for label in lab.page.evaluate(LABELS) if ", failed " in label]) == 1
+    lab.picture("failed-fused")
+    lab.run_cell(1)
+    lab.panel_state("ready")
+    lab.page.locator(".wb-Graph .wb-Legend .wb-mod-failed").wait_for(state="detached")
+    assert not [label for label in lab.page.evaluate(LABELS) if ", failed " in label]
     assert lab.errors == []
