@@ -13,7 +13,7 @@ import pytest
 
 from tests.viz import fixtures
 from workbench import errors
-from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
+from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span, StatusRecord
 from workbench.viz.kept_graph import keep
 from workbench.viz.picture import picture, rewrite_picture, series_picture
 from workbench.viz.report import render_report, write_report
@@ -164,7 +164,7 @@ def test_a_report_keeps_attributes_and_gradients_and_a_picture_for_each_that_the
     told = {product: {"attributes": "transpose_b true"}, slope: {"gradient_of": product}}
     record = fixtures.mnist_graph()
     record = replace(record, nodes=tuple(node._replace(**told.get(node.name, {})) for node in record.nodes))
-    kept, _ = keep(record, [record], {})
+    kept, _ = keep(record, [record], {}, StatusRecord())
     assert ("Attributes", "transpose_b true") in [(fact.name, fact.value) for fact in kept.details[product].facts]
     assert [link.id for link in kept.details[product].gradients] == [slope]
     assert [link.id for link in kept.details[slope].gradient_of] == [product]

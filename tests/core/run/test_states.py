@@ -32,12 +32,13 @@ def test_a_session_says_what_it_does_until_its_first_step():
         "ready", "building", "rewriting", "compiling", "ready", "running"]
 
 
-def test_a_step_that_fails_says_cause_and_fix():
+def test_a_step_that_fails_says_cause_and_fix_and_at_which_operation():
     with wb.Graph().as_default(), wb.Session() as session:
         x = wb.placeholder("float32", [None, None], name="x")
         with pytest.raises(errors.Error):
-            session.run(wb.matmul(x, x), {x: np.zeros((2, 3), np.float32)})
+            session.run(wb.matmul(x, x, name="product"), {x: np.zeros((2, 3), np.float32)})
         status = journal.current()
+    assert status.what == "product"
     assert status.state == "failed" and "matmul" in status.cause and status.session == session.name
 
 

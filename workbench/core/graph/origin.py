@@ -38,10 +38,13 @@ def error_of(op: Any, error: errors.Error) -> errors.Error:
     return error
 
 
-def found_again(graph: Any, error: BaseException) -> None:
-    """An error that tells of an operation's copy in a plan tells of the one in `graph`."""
-    if isinstance(error, errors.Error) and error.op is not None and graph.has(error.op.name):
+def found_again(graph: Any, error: BaseException) -> str:
+    """An error that tells of an operation's copy in a plan tells of the one in `graph`. The operation's name, "" for none."""
+    if not isinstance(error, errors.Error):
+        return ""
+    if error.op is not None and graph.has(error.op.name):
         error.op = graph.operation(error.op.name)
+    return explained_operation(str(error)).strip("'")
 
 
 def explained_operation(message: str) -> str:

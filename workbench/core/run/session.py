@@ -208,8 +208,7 @@ class Session(Staying):
         except errors.OutOfRangeError:      # the end of the data, which programs wait for
             raise
         except BaseException as error:
-            trace.journal.fail(self.name, step, error)
-            found_again(self.graph, error)
+            trace.journal.fail(self.name, step, error, what=found_again(self.graph, error))
             raise
 
     def _say(self, state: str, **facts: Any) -> None:
@@ -319,8 +318,7 @@ class Session(Staying):
         try:
             return self._preparation.prepare(name, definition, shapes, self._say)
         except BaseException as error:
-            trace.journal.fail(self.name, trace.journal.status.step, error)
-            found_again(self.graph, error)
+            trace.journal.fail(self.name, trace.journal.status.step, error, what=found_again(self.graph, error))
             raise
 
     # life
