@@ -60,6 +60,22 @@ describe('search', () => {
     expect(list.hidden).toBe(false);
   });
 
+  it('waits with Enter for the hits of what is typed now', () => {
+    const field = typed(search, 'while');
+    search.show({ asked: 'while', hits: [{ id: 'while', text: '' }], more: 0, wrong: '' });
+    typed(search, 'tanh');
+    const enter = () => field.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter' }));
+    enter();
+    expect([gone.mock.calls, asked.mock.calls]).toEqual([[], [['tanh']]]);
+    search.show({ asked: 'tanh', hits: [{ id: 'while/body/tanh', text: '' }], more: 0, wrong: '' });
+    expect(gone.mock.calls).toEqual([['while/body/tanh']]);
+    typed(search, 'tan');
+    enter();
+    typed(search, 'tang'); // typing on takes it back
+    search.show({ asked: 'tang', hits: [{ id: 'tangent', text: '' }], more: 0, wrong: '' });
+    expect(gone.mock.calls).toHaveLength(1);
+  });
+
   it('leaves an answer to an older question aside, and says when nothing was found', () => {
     typed(search, 'abc');
     search.show({ asked: 'ab', hits: [{ id: 'ab', text: '' }], more: 0, wrong: '' });

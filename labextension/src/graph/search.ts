@@ -66,11 +66,15 @@ export class Search {
     });
     this._hits.replaceChildren(...rows, last);
     this._hits.hidden = this._taken || document.activeElement !== this._field;
+    if (this._hurried) {
+      this._hurried = false;
+      this._take(found.hits[0]?.id);
+    }
   }
 
   private _typed(): void {
     clearTimeout(this._timer);
-    this._taken = false;
+    this._taken = this._hurried = false;
     if (!this.text) {
       this._hits.replaceChildren();
       this._hits.hidden = true;
@@ -87,7 +91,7 @@ export class Search {
       rows.forEach((row, i) => row.setAttribute('aria-selected', String(i === this._at)));
       rows[this._at].scrollIntoView({ block: 'nearest' });
     } else if (event.key === 'Enter') {
-      this._take(rows[Math.max(0, this._at)]?.dataset.id);
+      this._enter(rows[Math.max(0, this._at)]?.dataset.id);
     } else if (event.key === 'Escape') {
       this._hits.hidden = true;
     } else {
@@ -95,6 +99,17 @@ export class Search {
     }
     event.preventDefault();
     event.stopPropagation();
+  }
+
+  /** Go to this hit; where the hits are those of an older text, to the first one of the new text as soon as it is known. */
+  private _enter(id: string | undefined): void {
+    if (this._shown?.asked === this.text) {
+      this._take(id);
+    } else if (this.text) {
+      clearTimeout(this._timer);
+      this._hurried = true;
+      this._seeker.search(this.text);
+    }
   }
 
   private _take(id: string | undefined): void {
@@ -110,5 +125,6 @@ export class Search {
   private _shown: Found | null = null;
   private _at = -1;
   private _taken = false;
+  private _hurried = false; // Enter came before the answer
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }
