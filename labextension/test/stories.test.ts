@@ -16,6 +16,13 @@ import { stubOption } from './lacking';
 let page: Page;
 let node: HTMLElement;
 
+/** Lays out nothing, at once: what is asked here is not where nodes stand. */
+const unlaid = () => ({
+  layout: async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } }),
+  cancel: () => undefined,
+  dispose: () => undefined
+});
+
 beforeEach(() => {
   stubOption();
   node = document.createElement('div');
@@ -32,8 +39,7 @@ afterEach(() => {
 describe('a story', () => {
   it('says no rate while no step comes', () => {
     vi.useFakeTimers();
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, SCENARIOS[0], unlaid);
     const standing = { name: '', trouble: '', silence: 0 };
     const snapshot = snapshotOf(SCENARIOS[0]);
     const facts = (step: number) => {
@@ -47,8 +53,7 @@ describe('a story', () => {
   });
 
   it('keeps each fact of the header in one piece', () => {
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, SCENARIOS[0], unlaid);
     const first = snapshotOf(SCENARIOS[0]);
     page.show(
       { ...first, status: { ...first.status!, what: 'a/b', records_lost: 3 } as Status },
@@ -60,8 +65,7 @@ describe('a story', () => {
   });
 
   it('says what went wrong in the place of the verdict, beside it where the run goes on or was stopped', () => {
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, SCENARIOS[0], unlaid);
     const first = snapshotOf(SCENARIOS[0]);
     const shown = (changes: Partial<Status>, silence = 0) => {
       page.show({ ...first, status: { ...first.status!, ...changes } as Status }, { name: '', trouble: '', silence });
@@ -79,8 +83,7 @@ describe('a story', () => {
   });
 
   it('leads from what went wrong to the operation in the graph, where one is named', () => {
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, SCENARIOS[0], unlaid);
     const first = snapshotOf(SCENARIOS[0]);
     const link = (changes: Partial<Status>) => {
       page.show({ ...first, status: { ...first.status!, ...changes } as Status }, { name: '', trouble: '', silence: 0 });
@@ -103,8 +106,7 @@ describe('a story', () => {
 
   it('offers no proof of what is not known, and says it all the same', () => {
     vi.useFakeTimers();
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, SCENARIOS[0], unlaid);
     const first = snapshotOf(SCENARIOS[0]);
     const verdict = { kind: 'unknown', subject: '', cost: 0, text: 'Of before.', action: '', alarm: false };
     vi.advanceTimersByTime(1000);
@@ -114,8 +116,7 @@ describe('a story', () => {
   });
 
   it('says what is no number any more, why it recovers, and how many tasks answered while they start', () => {
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, SCENARIOS[0], unlaid);
     const first = snapshotOf(SCENARIOS[0]);
     const said = (changes: Partial<Status>) => {
       page.show({ ...first, status: { ...first.status!, ...changes } as Status }, { name: '', trouble: '', silence: 0 });
@@ -135,8 +136,7 @@ describe('a story', () => {
 
   it('draws again what changed, and nothing else', () => {
     vi.useFakeTimers();
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, SCENARIOS[0], unlaid);
     const set = vi.spyOn(Chart.prototype, 'set');
     const drawn = (snapshot: Snapshot) => {
       set.mockClear();
@@ -183,8 +183,7 @@ describe('a story', () => {
 
   it('draws what came last, though the timer goes off a moment early', () => {
     vi.useFakeTimers();
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, SCENARIOS[0], unlaid);
     const set = vi.spyOn(Chart.prototype, 'set');
     const show = (snapshot: Snapshot) => page.show(snapshot, { name: '', trouble: '', silence: 0 });
     const first = snapshotOf(SCENARIOS[0]);
@@ -201,8 +200,7 @@ describe('a story', () => {
 
   it('touches no element where what it says is the same', () => {
     vi.useFakeTimers();
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, SCENARIOS[0], () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, SCENARIOS[0], unlaid);
     const standing = { name: 'a.ipynb', trouble: '', silence: 0 };
     const touched = (snapshot: Snapshot) => {
       vi.advanceTimersByTime(1000);
@@ -255,8 +253,7 @@ describe('a story', () => {
   });
 
   it('of 64 tasks shows those that cost most, and a heat map of as many rows as can be told apart', () => {
-    const laid = async () => ({ boxes: [], lines: [], size: { x: 0, y: 0, width: 0, height: 0 } });
-    page = tell(node, 'slow worker of 60', () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    page = tell(node, 'slow worker of 60', unlaid);
     expect(snapshotOf('slow worker of 60').status!.tasks.length).toBe(64);
     expect(node.querySelectorAll('.wb-Stragglers tbody tr').length).toBe(4);
     expect(node.querySelector('.wb-Stragglers-more')!.textContent).toBe('60 more tasks keep pace');
