@@ -92,6 +92,37 @@ def test_loops_that_fetch_ahead_in_others_and_of_no_fixed_first():
     np.testing.assert_array_equal(y, x.reshape(4, 100).sum(1))
 
 
+@pytest.mark.parametrize("first,end", [(0, 0), (5, 3), (0, 63), (0, 64), (3, 67), (4, 700), (7, 1300)])
+@pytest.mark.parametrize("kind", ["independent", "streamed"])
+@pytest.mark.parametrize("shift", [0, 1, 4])
+def test_what_passes_the_caches_by_arrives(first, end, kind, shift):
+    x = np.arange(1300, dtype=np.float32)
+    y, z, wanted = np.ones(1310, np.float32)[shift:1300 + shift], x.copy(), np.ones(1300, np.float32)
+    wanted[first:end] = x[first:end] * 2
+    run(f"for i in {kind}(first, end, past=True):\n    y[i] = x[i] + z[i]", x, y, z, numbers=(first, end),
+        parameters="x: floats32, y: floats32, z: floats32, first: int64, end: int64")
+    np.testing.assert_array_equal(y, wanted)
+    run(f"for i in {kind}(first, end, past=True):\n    y[i] = x[i] + z[i]", x, z, z, numbers=(first, end),
+        parameters="x: floats32, y: floats32, z: floats32, first: int64, end: int64")
+    np.testing.assert_array_equal(z[first:end], wanted[first:end])
+
+
+@pytest.mark.parametrize("body,expected", [
+    ("y[i] = x[i]", True), ("y[r * 64 + i] = x[i]", True), ("y[2 * i] = x[i]", False), ("y[i + 1] = x[i]", False),
+    ("y[i] = y[i] + x[i]", False), ("y[i] = x[i]\n    y[64 + i] = 1.0", False)])
+def test_only_what_is_written_in_order_passes_the_caches_by(body, expected):
+    source = ("def kernel(x: floats32, y: floats32, r: int64):\n  for i in independent(64, past=True):\n    " + body,)
+    text, _ = translate(source, "kernel")
+    assert ("!nontemporal" in text, "fence" in text) == (expected, expected)
+    x, y = np.arange(64, dtype=np.float32), np.zeros(200, np.float32)
+    run("for i in independent(64, past=True):\n    " + body, x, y, numbers=(1,),
+        parameters="x: floats32, y: floats32, r: int64")
+    wanted = np.zeros(200, np.float32)
+    for i in range(64):
+        exec(body.replace("\n    ", "\n"), {"i": i, "r": 1, "x": x, "y": wanted})
+    np.testing.assert_array_equal(y, wanted)
+
+
 def test_what_will_be_needed_may_lie_behind_the_end():
     y = np.zeros(3)
     run("soon(y, 2)\nsoon(y, 1 << 40)\nsoon(y, -5)\ny[0] = 1", y, parameters="y: floats64")

@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import workbench.core.ops  # noqa: F401
+from workbench import Session
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Operation
@@ -129,6 +130,44 @@ def test_loops_over_more_than_a_cache_holds_give_the_bits_of_others(dtype, eleme
     assert "streamed(first, n0)" in kernel_source(op.attrs, specs[:2], specs[:1])[0]
     [found], _ = run_both(op, arrays)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("shape,other", [((1301,), (1301,)), ((6, 1031), (1031,)), ((6, 256), (6, 1)), ((5, 2, 300), (2, 1))])
+def test_results_that_pass_the_caches_by_have_the_bits_of_others(shape, other, monkeypatch):
+    steps = [("multiply", 1, ""), ("add", 0, ""), ("choose", 1, "less"), ("square", 0, "")]
+    op = fused_operation("float32", [shape, other], steps)
+    arrays = dict(zip(("placeholder", "placeholder_1"), inputs_for("float32", [shape, other])))
+    [wanted], _ = run_both(op, arrays)
+    for name in ("PAST", "CACHED"):
+        monkeypatch.setattr(fused_loops, name, 0)
+    monkeypatch.setattr(fused_loops, "last_cache", lambda: 0)
+    specs = [Spec(s, np.dtype("float32")) for s in (shape, other, shape)]
+    assert "past=True" in kernel_source(op.attrs, specs[:2], specs[2:])[0]
+    [found], _ = run_both(op, arrays)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_rows_that_pass_the_caches_by_have_the_bits_of_others(monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((5, 1031), np.float32)
+
+    def normalised() -> tuple[np.ndarray, str]:
+        with Graph().as_default() as graph:
+            x = ops.placeholder("float32", rows.shape)
+            centred = ops.subtract(x, ops.reduce_mean(x, axis=1, keepdims=True))
+            y = ops.multiply(centred, ops.rsqrt(ops.add(ops.reduce_mean(ops.square(centred), axis=1, keepdims=True), 1e-5)))
+            with Session(graph=graph) as session:
+                rows_of_it = session.explain(y, {x: rows}).rows
+                return session.run(y, {x: rows}), "".join(row.source for row in rows_of_it)
+    wanted, kept = normalised()
+    monkeypatch.setattr(fused_loops, "PAST", 0)
+    monkeypatch.setattr(fused_loops, "last_cache", lambda: 0)
+    found, past = normalised()
+    assert (kept.count("past=True"), past.count("past=True")) == (0, 1)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_the_last_cache_holds_is_known_or_nothing():
+    assert 0 <= fused_loops.last_cache() < 1 << 36
 
 
 def test_chains_of_comparisons():

@@ -85,6 +85,7 @@ class Expressions:
         self.variables: dict[str, str] = {}
         self.memory: dict[str, str] = {}
         self.access = ""
+        self.ends: dict[str, None] = {}      # what is done before the function returns
         self.marks = [d.id for d in node.decorator_list if isinstance(d, ast.Name)]
         self.flags = next((FLAGS[mark] for mark in self.marks if mark in FLAGS), "")
 
@@ -292,6 +293,13 @@ class Expressions:
 
     def call_copy16(self, given: list[Value]) -> Value:
         return self.call_store16([given[1], self.call_load16(given[:1])])
+
+    def call_past16(self, given: list[Value]) -> Value:
+        """Copy 16 floats to an address, a multiple of 16, past the caches."""
+        value, kind = self.call_load16(given[:1]), LLVM["lanes"]
+        mark = self.module.note("!{i32 1}")
+        self.lines.append(f"  store {kind} {value.text}, ptr {self.pointer(given[1])}, align 16, !nontemporal {mark}")
+        return Value("", "")
 
     def call_room(self, given: list[Value]) -> Value:
         """Address of so many bytes that live until the function returns."""

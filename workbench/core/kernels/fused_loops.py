@@ -1,8 +1,10 @@
 """Text of fused elementwise kernels: one loop nest per body, element types and broadcast pattern; sizes are arguments."""
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from workbench.core.graph.dtype import as_dtype
@@ -11,8 +13,8 @@ from workbench.core.graph.rules import infer_dtypes
 from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.expressions import MEMORY
 
-__all__ = ["REPEAT", "calls", "calls_in", "collapse", "depth", "head_line", "index", "loop_source", "memory_type", "renamed",
-           "step_line", "step_types"]
+__all__ = ["REPEAT", "calls", "calls_in", "collapse", "depth", "head_line", "index", "loop_source", "memory_type",
+           "passes_caches", "renamed", "step_line", "step_types"]
 
 _MEMORY = {scalar: name for name, scalar in MEMORY.items()}
 _CALLS = re.compile(r"\b(?:exp|log|tanh|sigmoid|log1p|expm1|erf)\(")
@@ -20,6 +22,8 @@ FEWEST_WIDE = 2048      # turns of a loop within others: what it gains pays for 
 REPEAT = "broadcast_to"
 """The operation that gives each element of a shape what its row, its column, or all have."""
 CACHED = 2 << 20        # bytes that the caches of one core hold: loops over more ask for memory before they need it
+PAST = 8 << 20          # bytes: results of loops that move fewer stay in the caches, whatever these hold
+FEWEST_PAST = 256       # turns of a loop whose results may pass the caches by: stretches of 64, and few over
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
@@ -40,11 +44,12 @@ def loop_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
     loads = [(depth(varies), f"a{i}v = a{i}[{place}]") for i, (varies, place) in enumerate(zip(flags, places))]
     lines = [head_line(attrs["steps"], inputs, outputs, dims)]
     streams = len(dims) == 1 and sum(s.nbytes for s in (*inputs, *outputs)) > CACHED
+    past = passes_caches(attrs["steps"], inputs, outputs, dims[-1])
     for axis in range(len(dims) + 1):
         lines += ["    " * (axis + 1) + load for deep, load in loads if deep == axis]
         if axis < len(dims):
-            kind = "range" if axis < len(dims) - 1 else "streamed" if streams else "independent"
-            lines.append("    " * (axis + 1) + f"for i{axis} in {kind}({'first, ' if axis == 0 else ''}n{axis}):")
+            kind, how = ("range", "") if axis < len(dims) - 1 else ("streamed" if streams else "independent", past)
+            lines.append("    " * (axis + 1) + f"for i{axis} in {kind}({'first, ' if axis == 0 else ''}n{axis}{how}):")
     indent = "    " * (len(dims) + 1)
     types = step_types(attrs["steps"], inputs)
     lines += [indent + step_line(number, attrs["steps"], types) for number in range(len(types))]
@@ -54,6 +59,22 @@ def loop_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
             place = index(everywhere) if len(of) == 1 else _in_row(everywhere, len(of) * space[-1], part * space[-1])
             lines.append(f"{indent}o{output}[{place}] = s{step}")
     return "\n".join(lines) + "\n", dims
+
+
+def passes_caches(steps: Sequence[Any], inputs: Sequence[Spec], outputs: Sequence[Spec], turns: int) -> str:
+    """A loop's `past` argument, "" where its results stay in the caches, or where computing takes longer than memory does.
+
+    Before a loop that moves more than the last cache holds has ended, this has lost what it wrote first.
+    """
+    lost = sum(s.nbytes for s in (*inputs, *outputs)) >= max(PAST, last_cache())
+    return ", past=True" if lost and turns >= FEWEST_PAST and not calls(steps) else ""
+
+
+@functools.cache
+def last_cache() -> int:
+    """Bytes that the last cache of this processor holds; 0 where the system does not say."""
+    sizes = [file.read_text().strip() for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    return max((int(size[:-1]) << 10 for size in sizes if size[:-1].isdigit() and size[-1] == "K"), default=0)
 
 
 def head_line(steps: Sequence[Any], inputs: Sequence[Spec], outputs: Sequence[Spec], dims: Sequence[int]) -> str:

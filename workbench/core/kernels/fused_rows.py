@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels.choice import Spec
-from workbench.core.kernels.fused_loops import calls_in, collapse, depth, head_line, index, step_line, step_types
+from workbench.core.kernels.fused_loops import calls_in, collapse, depth, head_line, index, passes_caches, step_line, step_types
 from workbench.core.ops.fused import Step
 
 __all__ = ["REDUCTIONS", "SOFTMAX", "row_source", "softmax_steps"]
@@ -120,8 +120,10 @@ def row_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequen
         if axis < lead:
             lines.append("    " * (axis + 1) + f"for i{axis} in range({'first, ' if axis == 0 else ''}n{axis}):")
     body = _whole(rows, 0)
+    past = passes_caches(attrs["steps"], inputs, outputs, dims[-1])
     for number, loop in enumerate(rows.loops):
-        body += _loop(rows, loop, lead, [load for deep, load in loads if deep > lead], index(everywhere))
+        last = number == len(rows.loops) - 1
+        body += _loop(rows, loop, lead, [load for deep, load in loads if deep > lead], index(everywhere), past if last else "")
         body += _whole(rows, number + 1)
     body += [f"o{output}[{index(everywhere[:-1])}] = s{of}" for output, (of,) in enumerate(attrs["results"])
              if output not in rows.full]
@@ -134,8 +136,8 @@ def _whole(rows: _Rows, level: int) -> list[str]:
             if not along and i not in rows.reductions and rows.level[i] == level]
 
 
-def _loop(rows: _Rows, loop: _Loop, axis: int, loads: Sequence[str], place: str) -> list[str]:
-    """One loop over a row, its sums in blocks, and what its reductions give."""
+def _loop(rows: _Rows, loop: _Loop, axis: int, loads: Sequence[str], place: str, past: str) -> list[str]:
+    """One loop over a row, its sums in blocks, and what its reductions give; `past` is the loop's argument of that name."""
     begins = {of: REDUCTIONS[rows.steps[of][0]] for of in loop.reduced}
     sums = [of for of, (_, word) in begins.items() if word == "plus"]
     inner = [*loads, *(f"s{step} = o{output}[{place}]" for step, output in loop.loads.items())]
@@ -151,7 +153,7 @@ def _loop(rows: _Rows, loop: _Loop, axis: int, loads: Sequence[str], place: str)
                   *(f"    p{of} = 0.0" for of in sums), f"    for i{axis} in independent(block, end):",
                   *(f"        {line}" for line in inner), *(f"    t{of} += float64(p{of})" for of in sums)]
     else:
-        lines += [f"for i{axis} in independent(n{axis}):", *(f"    {line}" for line in inner)]
+        lines += [f"for i{axis} in independent(n{axis}{past}):", *(f"    {line}" for line in inner)]
     for of in begins:
         value = f"p{of}" if of not in sums else f"t{of}" if rows.steps[of][0] == "reduce_sum" else f"t{of} / float64(n{axis})"
         lines.append(f"s{of} = {rows.types[of]}({value})")

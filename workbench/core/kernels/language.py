@@ -9,6 +9,8 @@ memory of float32, `int64` a number); functions without annotations are compiled
 - A literal takes the type of what it meets. int32 beside int64 is widened; any other mixture is an error.
 - `for i in independent(n)` promises that the passes of the loop touch memory independently, so that it can be vectorised.
 - `for i in streamed(n)` is that for memory which no cache holds: what later passes need is fetched meanwhile.
+- `for i in streamed(n, past=True)`, or `independent`, lets what the passes write one after the other, and none reads, go past
+  the caches.
 - Functions marked `@fused` may contract products and sums; `@fast` ones may also reorder sums.
 - A function to start with that is marked `@wide` uses vectors of 512 bits where the processor has them: functions such as `exp`
   gain, and what the last vector leaves over, one by one, grows.
@@ -23,11 +25,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workbench.core.kernels.expressions import LLVM, MEMORY, Expressions, LanguageError, Module, Value, llvm_type
+from workbench.core.kernels.stretches import STRETCH, in_stretches
 
 __all__ = ["MEMORY", "LanguageError", "library_source", "translate"]
-
-LINE, STRETCH, AHEAD = 16, 64, 512
-"""Passes over float32: of a line of the caches, between two askings, and how far ahead these look."""
 
 
 @functools.cache
@@ -63,10 +63,6 @@ def _parsed(source: str) -> tuple[dict[str, ast.FunctionDef], dict[str, float | 
     return functions, numbers
 
 
-def _loops(text: str) -> list[ast.For]:
-    return [node for node in ast.parse(text).body if isinstance(node, ast.For)]
-
-
 def _annotation(argument: ast.arg, where: str) -> str:
     name = argument.annotation.id if isinstance(argument.annotation, ast.Name) else ""
     if name not in MEMORY and name not in LLVM:
@@ -92,11 +88,11 @@ class _Function(Expressions):
                 assert statement.value is not None
                 value = self.typed(self.expression(statement.value))
                 result = value.type
-                self.lines.append(f"  ret {llvm_type(result)} {value.text}")
+                self.lines += [*self.ends, f"  ret {llvm_type(result)} {value.text}"]
             else:
                 self.statement(statement)
         if not result:
-            self.lines.append("  ret void")
+            self.lines += [*self.ends, "  ret void"]
         symbol = name if self.outer else self.symbol(name, self.types)
         tail = (' noinline "prefer-vector-width"="512"' if "wide" in self.marks else "") if self.outer else " alwaysinline"
         head = f'define internal {llvm_type(result)} @"{symbol}"({", ".join(parameters)}){tail} {{'
@@ -147,8 +143,8 @@ class _Function(Expressions):
 
     def loop(self, name: str, call: ast.Call, body: Sequence[ast.stmt]) -> None:
         kind = call.func.id if isinstance(call.func, ast.Name) else ""
-        if kind == "streamed" and len(call.args) in (1, 2):
-            self.streamed(name, call, body)
+        if (kind == "streamed" or call.keywords) and len(call.args) in (1, 2):
+            self.stretched(name, call, body)
             return
         if kind not in ("range", "independent") or not 1 <= len(call.args) <= 3:
             self.fail(call, "a loop over this")
@@ -174,31 +170,16 @@ class _Function(Expressions):
         self.store(name, after)
         self.lines += [f"  br label %test{label}{mark}", f"done{label}:"]
 
-    def streamed(self, name: str, call: ast.Call, body: Sequence[ast.stmt]) -> None:
-        """Stretches of passes, before each of which lines further on are asked for, and the passes left over.
-
-        Processors fetch ahead by themselves, but not across pages, nor far enough where several arrays are read at once.
-        """
-        read = dict.fromkeys((node.value.id, ast.unparse(node.slice)) for statement in body for node in ast.walk(statement)
-                             if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
-                             and any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node.slice)))
-        end = ast.unparse(call.args[-1])
-        first = ast.unparse(call.args[0]) if len(call.args) > 1 else "0"
-        asked = "".join(f"\n            soon({memory}, {index})" for memory, index in read)
-        whole, rest = _loops(f"""
-for {name}_first in range({first}, {end} - {STRETCH - 1}, {STRETCH}):
-    if {name}_first + {AHEAD} < {end}:
-        for {name} in range({name}_first + {AHEAD}, {name}_first + {AHEAD + STRETCH}, {LINE}):{asked}
-    for {name}_turn in independent({STRETCH}):
-        {name} = {name}_first + {name}_turn
-for {name} in independent({end} - ({end} - ({first})) % {STRETCH}, {end}):
-    pass""")
-        inner = whole.body[-1]
-        assert isinstance(inner, ast.For)
-        inner.body += body
-        rest.body[:] = body
-        self.statement(whole)
-        self.statement(rest)
+    def stretched(self, name: str, call: ast.Call, body: Sequence[ast.stmt]) -> None:
+        statements, past = in_stretches(name, call, body, self.memory)
+        for part in (f"{memory}_part" for memory in past):
+            if part not in self.memory:
+                self.memory[part] = "floats32"
+                self.slots.append(f"  %arg.{part} = alloca [{STRETCH} x float], align 64")
+        for statement in statements:
+            self.statement(statement)
+        if past:
+            self.ends["  fence seq_cst"] = None      # so that all threads see what passed the caches by
 
     def branch(self, node: ast.If) -> None:
         label = self.fresh()
