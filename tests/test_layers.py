@@ -18,6 +18,7 @@ LAYERS = (
     ("schemas", "formats.schema"),
     ("messages", "formats.messages"),
     ("rings", "core.rings"),
+    ("how often", "core.pace"),
     ("records of a run", "core.trace"),
     ("devices", "core.device.interface"),
     ("the host", "core.device.host"),

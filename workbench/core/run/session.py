@@ -22,6 +22,7 @@ from workbench.core.graph.origin import found_again
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.names import task_of
+from workbench.core.pace import Chosen
 from workbench.core.passes.lower import must_lower
 from workbench.core.passes.pipeline import passes_with
 from workbench.core.run.explain import Explanation, explained, kernel_of
@@ -47,7 +48,6 @@ trace.journal.locate, trace.journal.kernel = place_of, kernel_of
 
 _CLOSED = "Session.run: the session is closed (Attempted to use a closed Session.); make a new one"
 _FORMS = 4096             # ways to ask that are remembered; one that is forgotten costs a flattening
-_SHORTEST = 0.0005        # seconds between recorded steps: very short steps are sampled, their numbers tell how many
 _OP_PERIOD = 0.5          # seconds between steps that are timed operation by operation
 
 _log = logging.getLogger("workbench")
@@ -94,7 +94,7 @@ class Session(Staying):
         self._forms: dict[Any, Form] = {}
         self._executables = itertools.count()
         self._tasks, self._newest, self._closed = tasks_of(self._backend.devices), 0, False      # newest: began last
-        self._last_span = self._last_op = self._last_status = 0.0
+        self._chosen, self._last_op, self._last_status = Chosen(), 0.0, 0.0
         self._entered: list[Any] = []
         self._partial = PartialSteps(self.graph)
         _open.add(self)
@@ -195,9 +195,9 @@ class Session(Staying):
         finally:
             journal.inside.pop(thread, None)
             journal.ended = end = time.perf_counter()
-        if end - self._last_span > _SHORTEST:
-            self._last_span = end
+        if start >= (chosen := self._chosen).due or end - start > chosen.unusual:
             self._record(found, step, start, end)
+            chosen.recorded(start, end, time.perf_counter())
         if form.losses:
             record(form.losses, results, step, journal)
         return form.build(results)
