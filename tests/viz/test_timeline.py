@@ -10,6 +10,7 @@ import pytest
 
 from tests.viz import fixtures
 from tests.viz.scenarios import MS, Plant, run, task
+from workbench.core.rings import Rows
 from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import Accounting
 from workbench.viz.batch import Batch
@@ -157,6 +158,26 @@ def test_a_stretch_of_time_may_reach_beyond_the_step():
     assert sum(wide.count) > 4 * sum(one.count) and min(wide.begin) < 0 < one.length < max(wide.until)
     narrow = shown(hub, step=10, start=0.0, end=one.length / 10)
     assert 0 < sum(narrow.count) < sum(one.count)
+
+
+def test_who_moves_through_a_step_has_it_read_once_until_more_of_it_comes(monkeypatch):
+    journal = journal_of(run(Plant(workers=3, servers=1, steps=6)))
+    hub, read, between = hub_of(journal), list[int](), Rows.between
+    views = [shown(hub, step=4, start=0.5 * i, end=0.5 * i + 4.0) for i in range(3)]
+    fresh = [shown(hub_of(journal_of(journal.spans_since()[2])), step=4, start=0.5 * i, end=0.5 * i + 4.0) for i in range(3)]
+    for view, alone in zip(views, fresh, strict=True):
+        assert pack(view) == pack(alone), "as who looks there first sees it"
+    watcher = hub.watcher()
+    watcher.watch({"timeline": None})
+    hub.look()
+    monkeypatch.setattr(Rows, "between", lambda *given: read.append(len(found := between(*given))) or found)
+    for i in range(5):
+        assert hub.whole("timeline", TimelineParameters(step=4, start=0.2 * i, end=0.2 * i + 1.0)).length > 2.0
+    assert read == []
+    before = sum(hub.whole("timeline", TimelineParameters(step=4)).count)
+    journal.span(next(span for span in journal.spans_since()[2] if span.step == 4 and span.kind in ("op", "send")))
+    hub.look()
+    assert sum(hub.whole("timeline", TimelineParameters(step=4)).count) == before + 1
 
 
 def test_spans_that_are_too_many_or_kept_no_longer_are_counted(monkeypatch):

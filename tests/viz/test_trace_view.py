@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 
 import pytest
 
 from tests.viz import fixtures
 from workbench.core.trace import Journal, Span
+from workbench.viz.batch import Batch
 from workbench.viz.chrome import to_chrome
-from workbench.viz.critical_path import critical_path, explain
+from workbench.viz.critical_path import _SLACK, _Past, critical_path, explain
 from workbench.viz.lanes import lanes
 from workbench.viz.trace_view import op_totals
 from workbench.viz.transfers import pairs
@@ -47,6 +49,32 @@ def test_clock_offsets_are_taken_off_before_pairing():
     [(send, recv)] = pairs(journal.spans_since()[2]).values()
     assert (send.start, recv.end) == (pytest.approx(0.002), pytest.approx(0.004))
     assert to_chrome(journal.spans_since()[2], journal)["otherData"]["clock_offsets_us"][B] == [1e8, 100.0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_went_before_is_found_among_spans_that_overlap_nest_and_end_together(seed: int):
+    """By looking at all of them, each time."""
+    draw = random.Random(seed)
+    kinds = ("op", "send", "recv", "wait") if seed % 2 else ("segment", "op", "send", "queue")
+    spans = [span(draw.choice(kinds), f"s{i}", draw.choice((A, B)), start, start + draw.randrange(6))
+             for i in range(120) for start in [draw.randrange(40)]]
+    batch = Batch(spans)
+    past = _Past(batch)
+    leaves = sorted(past.leaves.tolist(), key=lambda place: (spans[place].end, spans[place].start))
+    for place in leaves:
+        own = [one for one in leaves if spans[one].task == spans[place].task]
+        for moment in (spans[place].start, spans[place].end):
+            before = [one for one in own if spans[one].end <= moment + _SLACK and one != place and spans[one].start < moment]
+            last = before[-1] if before else None
+            assert past.last(place, moment, place) == last
+            under_way = [one for one in own if spans[one].end > moment + _SLACK and spans[one].start < moment
+                         and spans[one].kind in ("op", "segment")]
+            wanted = max(under_way, key=lambda one: spans[one].start) if under_way else last      # of equal ones the first
+            assert past.left_from(place, moment, place) == wanted
+        others = [one for one in leaves if spans[one].task != spans[place].task
+                  and spans[one].kind not in ("recv", "wait", "queue")
+                  and spans[place].start < spans[one].end <= spans[place].end + _SLACK]
+        assert past.ended_last(place) == (others[-1] if others else None)
 
 
 def test_the_critical_path_follows_the_message_to_its_sender():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ _SLACK = 2e-6  # seconds by which spans that follow each other may overlap
 _KIND = {kind: number for number, kind in enumerate(KINDS)}
 _WAITS = [_KIND[kind] for kind in ("wait", "queue", "recv")]
 _WORK = [_KIND[kind] for kind in ("op", "segment")]
-_DETAIL = Span._fields.index("detail")
+_MESSAGE, _DETAIL = map(Span._fields.index, ("message", "detail"))
 _LONGEST = 10_000  # links; a guard against spans that contradict each other
 
 
@@ -42,9 +43,9 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
     return path_through(Batch([s for s in spans if s.step == step and s.end >= s.start and s.kind not in ("step", "loop")]))
 
 
-def path_through(batch: Batch) -> list[Link]:
+def path_through(batch: Batch, origin: float | None = None) -> list[Link]:
     """The path through one step with these spans, which have all ended, earliest link first; its links follow each other
-    without holes and end with the step.
+    without holes and end with the step. Its times count from `origin`, else from the first span's start.
 
     Walks back from the span that ended last. A receive leads to its send (Coffman and Graham's longest path, with
     messages as edges across tasks), and a send to the operation or segment that was under way when it left; a wait without
@@ -54,21 +55,41 @@ def path_through(batch: Batch) -> list[Link]:
     if not len(past.leaves):
         return []
     start, end = batch.start, batch.end
-    origin = float(start[past.leaves].min())
+    origin = float(start[past.leaves].min()) if origin is None else origin
     links: list[Link] = []
     at: int | None = int(past.leaves[end[past.leaves].argmax()])
     until = float(end[at])
     while at is not None and len(links) < _LONGEST:
         begin, before, link = _back(at, until, past)
-        span = Span(*batch.rows[at])
-        message = span.message if link == "transfer" else ""
-        where = span.device, span.thread
-        links.append(Link(link, span.task, span.name, 1e3 * (begin - origin), 1e3 * (until - origin), message, *where))
+        _, name, task, device, thread, *_ = row = batch.rows[at]
+        message = row[_MESSAGE] if link == "transfer" else ""
+        links.append(Link(link, task, name, 1e3 * (begin - origin), 1e3 * (until - origin), message, device, thread))
         ended = begin if before is None else min(begin, float(end[before]))
         if ended < begin - _SLACK:
-            links.append(Link("gap", span.task, "", 1e3 * (ended - origin), 1e3 * (begin - origin), "", *where))
+            links.append(Link("gap", task, "", 1e3 * (ended - origin), 1e3 * (begin - origin), "", device, thread))
         until, at = ended, before
     return links[::-1]
+
+
+class _Ended(NamedTuple):
+    """Spans by their ends, a column for each field."""
+
+    places: np.ndarray
+    end: np.ndarray
+
+    def backwards(self, until: float) -> Iterator[int]:
+        """Those that ended by then, the last one first; who takes few pays for few."""
+        for at in range(int(self.end.searchsorted(until, "right")) - 1, -1, -1):
+            yield int(self.places[at])
+
+
+class _Begun(NamedTuple):
+    """A task's work by its beginnings, a column for each field."""
+
+    places: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    latest: np.ndarray  # end of it and of those before
 
 
 class _Past:
@@ -81,7 +102,8 @@ class _Past:
         operations, segments = (np.flatnonzero(batch.kind == _KIND[kind]) for kind in ("op", "segment"))
         if len(operations):  # without the segments whose operations were recorded one by one
             self.leaves = np.flatnonzero(~self._hold(operations, segments))
-        self._of: dict[int, np.ndarray] = {}  # a task's, by their ends
+        self._of: dict[int, _Ended] = {}  # a task's
+        self._works: dict[int, _Begun] = {}
 
     def _hold(self, operations: np.ndarray, segments: np.ndarray) -> np.ndarray:
         """Of each span: is it one of these segments, and does one of its task's operations lie in it?"""
@@ -96,40 +118,54 @@ class _Past:
     def last(self, of: int, before: float, but: int) -> int | None:
         """The span that ended last before `before`, of the task that the span `of` belongs to."""
         own = self._own(int(self._task[of]))
-        for place in own[:np.searchsorted(self.batch.end[own], before + _SLACK, "right")][::-1].tolist():
+        for place in own.backwards(before + _SLACK):
             if place != but and self.batch.start[place] < before:
-                return int(place)
+                return place
         return None
 
     def left_from(self, send: int, sent: float, but: int) -> int | None:
         """What the task of a send did when the message left: what of its work was under way, that which began last, else what
         ended last before."""
-        own = self._own(int(self._task[send]))
-        later = own[np.searchsorted(self.batch.end[own], sent + _SLACK, "right"):]
-        under_way = later[(self.batch.start[later] < sent) & np.isin(self.batch.kind[later], _WORK)]
-        return int(under_way[self.batch.start[under_way].argmax()]) if len(under_way) else self.last(send, sent, but)
+        begun = self._begun(int(self._task[send]))
+        at = int(begun.start.searchsorted(sent)) - 1
+        while at >= 0 and begun.latest[at] > sent + _SLACK:  # what ended by then was not under way, nor were those before it
+            if begun.end[at] > sent + _SLACK:
+                return int(begun.places[at])
+            at -= 1
+        return self.last(send, sent, but)
 
-    def _own(self, task: int) -> np.ndarray:
+    def _own(self, task: int) -> _Ended:
         if task not in self._of:
             self._of[task] = self._by_end(self.leaves[self._task[self.leaves] == task])
         return self._of[task]
 
+    def _begun(self, task: int) -> _Begun:
+        if task not in self._works:
+            places = self._own(task).places
+            places = places[np.isin(self.batch.kind[places], _WORK)]
+            order = np.lexsort((-np.arange(len(places)), self.batch.start[places]))  # of those that began together the first
+            places = places[order]
+            end = self.batch.end[places]
+            self._works[task] = _Begun(places, self.batch.start[places], end, np.maximum.accumulate(end))
+        return self._works[task]
+
     @cached_property
-    def _doing(self) -> np.ndarray:
+    def _doing(self) -> _Ended:
         return self._by_end(self.leaves[~np.isin(self.batch.kind[self.leaves], _WAITS)])
 
     def ended_last(self, wait: int) -> int | None:
         """What another task finished last while the span `wait` waited."""
         start, end = self.batch.start[wait], self.batch.end
-        for place in self._doing[:np.searchsorted(end[self._doing], end[wait] + _SLACK, "right")][::-1].tolist():
+        for place in self._doing.backwards(end[wait] + _SLACK):
             if end[place] <= start:
                 return None
             if self._task[place] != self._task[wait]:
-                return int(place)
+                return place
         return None
 
-    def _by_end(self, places: np.ndarray) -> np.ndarray:
-        return places[np.lexsort((self.batch.start[places], self.batch.end[places]))]
+    def _by_end(self, places: np.ndarray) -> _Ended:
+        places = places[np.lexsort((self.batch.start[places], self.batch.end[places]))]
+        return _Ended(places, self.batch.end[places])
 
 
 def _back(at: int, until: float, past: _Past) -> tuple[float, int | None, str]:

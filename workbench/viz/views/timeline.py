@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ SPARING = 200.0  # the newest step is drawn again when this many times the cost 
 FRESH = 0.9  # latest after so many seconds
 LOOKED_BACK = 200  # steps among which one is followed that was recorded in full
 REMEMBERED = 8  # pictures, and critical paths
+WHOLE = 2  # steps whose spans are kept for who moves through them
 SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
 LINKS = 200  # of the critical path, the longest ones
@@ -121,6 +122,7 @@ class Timeline(View):
         self._run = ""
         self._next = 0.0
         self._views: OrderedDict[Hashable, TimelineView] = OrderedDict()      # of all who watch alike
+        self._wholes: OrderedDict[Hashable, tuple[Batch, Batch, int]] = OrderedDict()
         self._paths: OrderedDict[tuple[str, int, float], tuple[list[Link], str]] = OrderedDict()
 
     def advance(self, now: float) -> None:
@@ -169,9 +171,11 @@ class Timeline(View):
         """What is not on a visible row is only looked at as far as its rows, and messages between it and those, say."""
         start = step.start + 1e-3 * params.start
         end = step.start + 1e-3 * params.end if params.end > params.start else step.end
-        batch, cut = self._between(start, end)
-        whole = batch if (start, end) == (step.start, step.end) else self._between(step.start, step.end)[0]
-        own = self._own(step, whole)
+        whole, own, cut = self._read(step)
+        if step.start <= start and end <= step.end and not cut:
+            batch = whole.only((whole.start <= end) & (whole.end >= start))
+        else:
+            batch, cut = self._between(self._steps.within(start, end), start, end)
         idle = _idle(own, batch, step.end)
         drawn, codes, kinds = self._rows.of(batch, len(idle.task) > 0)
         rows, count = max(1, min(params.rows, ROWS)), len(drawn.rows)
@@ -196,9 +200,21 @@ class Timeline(View):
             1e3 * (end - step.start), *bounds, [Lane(*lane) for lane in drawn.described(shown)], first, count, list(KINDS),
             names.texts, *columns)
 
-    def _between(self, start: float, end: float) -> tuple[Batch, int]:
-        """The spans that reach into a stretch of time, and how many more there are that could not be looked at."""
-        near = self._steps.within(start, end)
+    def _read(self, step: Recorded) -> tuple[Batch, Batch, int]:
+        """The spans that reach into a step, those that belong to it, and how many more there are that could not be looked at:
+        read once for whoever moves through it."""
+        near = self._steps.within(step.start, step.end)
+        key = step.run, step.number, tuple((one.first, one.last, one.touched) for one in near)
+        if key not in self._wholes:
+            whole, cut = self._between(near, step.start, step.end)
+            self._wholes[key] = whole, self._own(step, whole), cut
+            if len(self._wholes) > WHOLE:
+                self._wholes.popitem(last=False)
+        self._wholes.move_to_end(key)
+        return self._wholes[key]
+
+    def _between(self, near: Sequence[Recorded], start: float, end: float) -> tuple[Batch, int]:
+        """The spans of these steps that reach into a stretch of time, and how many more could not be looked at."""
         if not near:
             return Batch([], self._rows.names), 0
         first, last = min(step.first for step in near), max(step.last for step in near)
@@ -214,12 +230,12 @@ class Timeline(View):
         return batch.only(mine if all(ours.values()) else mine & found(ours, executables).astype(bool))
 
     def _path(self, step: Recorded, own: Batch) -> tuple[list[Link], str]:
-        """The critical path of a step with these spans, in milliseconds from its beginning, and the same in a sentence."""
+        """The longest links of the critical path of a step with these spans, in milliseconds from its beginning, and the path
+        in a sentence."""
         known = (step.run, step.number, step.touched)
         if known not in self._paths:
-            links = path_through(own)
-            offset = 1e3 * (float(own.start.min(initial=step.end)) - step.start)
-            self._paths[known] = [replace(k, start=k.start + offset, end=k.end + offset) for k in links], explain(links)
+            links = path_through(own, step.start)
+            self._paths[known] = sorted(links, key=lambda link: link.start - link.end)[:LINKS], explain(links)
             if len(self._paths) > REMEMBERED:
                 self._paths.popitem(last=False)
         return self._paths[known]
@@ -286,11 +302,10 @@ def _arrows(batch: Batch, rows: np.ndarray, names: Names, origin: float) -> tupl
 
 
 def _links(path: Sequence[Link], drawn: Layout, shown: range, names: Names) -> list[list[Any]]:
-    """The columns of the longest links, on the rows of what they are, as far as these are `shown`."""
-    longest = sorted(path, key=lambda link: link.start - link.end)[:LINKS]
-    lanes = [_lane(link, drawn) for link in longest]
+    """The columns of links, on the rows of what they are, as far as these are `shown`."""
+    lanes = [_lane(link, drawn) for link in path]
     rows = [(lane - shown.start if lane in shown else -1, _LINK[link.kind][1], link.start, link.end, names.number(link.name))
-            for lane, link in sorted(zip(lanes, longest), key=lambda pair: pair[1].start)]
+            for lane, link in sorted(zip(lanes, path), key=lambda pair: pair[1].start)]
     return _transposed(rows, 5)
 
 
