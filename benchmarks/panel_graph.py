@@ -30,7 +30,7 @@ class Times:
 def main() -> int:
     times, root = Times(), Path(__file__).resolve().parents[1]
     code = pytest.main([f"--rootdir={root}", "-q", str(root / TEST)], plugins=[times])
-    for name, unit in (("choose", "ms"), ("expand", "ms"), ("frames", "frames/s")):
+    for name, unit in (("first", "ms"), ("choose", "ms"), ("expand", "ms"), ("frames", "frames/s")):
         values = times.found.get(name, [])
         if values:
             print(f"{name:8} median {statistics.median(values):5.0f} {unit} of {', '.join(f'{value:.0f}' for value in values)}")

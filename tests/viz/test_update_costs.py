@@ -24,7 +24,7 @@ from workbench.viz.graph_view import GraphPicture
 from workbench.viz.hub import Hub, Watcher, hub_of
 from workbench.viz.names import found, ranked
 from workbench.viz.node_view import LISTED
-from workbench.viz.schema import NodeDetails
+from workbench.viz.schema import NodeDetails, Picture, plain
 from workbench.viz.step_index import StepIndex
 from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import judge
@@ -257,3 +257,20 @@ def test_what_is_known_of_a_scope_costs_few_calls_however_many_operations_it_hol
     assert calls(lambda: found.append(picture.details(stack))) < 1_500
     assert found[0] is not None and "4,455 operations" in found[0].facts[0].value
     assert [link.id for link in found[0].inputs] == ["images"] and len(found[0].outputs) == LISTED
+
+
+def test_opening_a_scope_costs_what_is_drawn_not_what_the_graph_holds():
+    few, many = (GraphPicture(large(operations)) for operations in (1_800, 9_000))
+    costs = []
+    for picture in (few, many):
+        picture.view()
+        for id in ("mixed_0", next(one for one, scope in picture.tree.scopes.items() if scope.kind == "stack")):
+            picture.expand(id)      # what is found once
+            picture.view()
+        picture.expand("mixed_1")
+        view = picture.view()
+        picture.collapse("mixed_1")
+        picture.expand("mixed_1")
+        costs.append(calls(picture.view) / len(view.nodes))
+        assert calls(lambda view=view: plain(Picture(view.nodes, view.edges, view.devices, []))) < 30 * len(view.nodes)
+    assert costs[1] < 1.3 * costs[0], costs

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 __all__ = [
@@ -344,14 +345,23 @@ class StragglerView:
     more: int = 0  # tasks beyond the rows; they cost less
 
 
+@cache
+def names_of(record: type) -> tuple[str, ...]:
+    """The fields of a record's class, () of what is no record."""
+    return tuple(one.name for one in fields(record)) if is_dataclass(record) else ()
+
+
 def plain(value: Any) -> Any:
     """The JSON value of a record: records become objects, numbers that JSON has no word for become null.
 
     Number lists are passed through as they are, not copied: their makers keep them finite.
     """
-    if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, list) and value and is_dataclass(value[0]):
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    if names := names_of(kind):  # type: ignore[arg-type]      # mypy does not count classes as hashable
+        return {name: one if type(one := getattr(value, name)) in _AS_IT_IS else plain(one) for name in names}
+    if isinstance(value, list) and value and names_of(type(value[0])):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
@@ -360,3 +370,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+_AS_IT_IS = frozenset((str, int, bool, type(None)))

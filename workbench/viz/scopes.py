@@ -284,19 +284,28 @@ class ScopeTree:
 
     def owners(self, opened: set[str]) -> Owners:
         """What stands for each operation in the drawing: itself, or the outermost closed scope around it."""
-        stands: dict[str, str] = {"": ""}
-
-        def outermost(id: str) -> str:
-            if id not in stands:
-                above = outermost(self.scopes[id].parent or "")
-                stands[id] = above or ("" if id in opened else id)
-            return stands[id]
-
-        numbers = self._numbers
-        closed = np.asarray([numbers[outermost(id)] for id in self.scopes])[self._homes]
+        numbers, shut, closed = self._numbers, np.arange(len(self.scopes)), np.zeros(len(self.scopes), np.int64)
+        shut[[numbers[id] for id in opened]] = 0
+        for level, around in self._levels:
+            closed[level] = np.where(closed[around] > 0, closed[around], shut[level])
+        closed = closed[self._homes]
         alone = np.bincount(closed, minlength=len(numbers))
         own = len(numbers) + np.arange(len(closed))
         return Owners(self, np.where((closed > 0) & (alone[closed] > 1), closed, own), self._flows)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """All scopes, then all operations."""
+        return [*self.scopes, *self.nodes]
+
+    @cached_property
+    def _levels(self) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """The numbers of the scopes at each depth, and of those that each lies in, the outermost depth first."""
+        levels, level = [], [""]
+        while level := [id for above in level for id in self.scopes[above].scopes]:
+            pairs = [(self._numbers[id], self._numbers[self.scopes[id].parent or ""]) for id in level]
+            levels.append((np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])))
+        return levels
 
     def place(self, name: str) -> int | None:
         """The place of an operation in the order of the record."""
@@ -340,7 +349,7 @@ class Owners:
 
     def __init__(self, tree: ScopeTree, codes: npt.NDArray[np.int64], flows: _Flows) -> None:
         self._tree, self._codes, self._flows = tree, codes, flows
-        self._ids = [*tree.scopes, *tree.nodes]
+        self._ids = tree.ids
 
     def get(self, name: str) -> str | None:
         """What stands for operation `name`; None when there is no such operation. One stands for itself."""

@@ -2,20 +2,18 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import math
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from comm import get_comm_manager
 from comm.base_comm import BaseComm
 
-from workbench.viz.schema import Picture, plain
+from workbench.viz.schema import Picture, names_of, plain
 
 __all__ = ["BusySign", "LiveComm", "busy_sign", "pack", "size", "written"]
 
@@ -112,12 +110,6 @@ _PLAIN = frozenset((int, bool, type(None)))
 _NUMBER = (int, float, np.number, type(None))
 
 
-@functools.cache
-def _names(record: type) -> tuple[str, ...]:
-    """The fields of a record's class."""
-    return tuple(one.name for one in fields(record)) if is_dataclass(record) else ()
-
-
 def pack(value: Any, before: Sequence[bytes] = ()) -> tuple[Any, list[bytes]]:
     """JSON data and buffers, which come after those of `before`.
 
@@ -170,7 +162,7 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
         return value
     if kind is float:
         return value if math.isfinite(value) else None
-    if names := _names(kind):  # type: ignore[arg-type]      # mypy does not count classes as hashable
+    if names := names_of(kind):  # type: ignore[arg-type]      # as there
         if kind is Picture:
             return _short(plain(value), buffers)
         return _fields(value, names, buffers)
