@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import workbench.tf1 as ours
+from tests.core.choices import drawn
 from tests.oracle.programs.run import Program, Result, differences, generate, interpret, shrunk
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES
@@ -33,6 +34,15 @@ def test_passes_and_libraries_change_no_value(part: int) -> None:
     for seed in range(part, SEEDS, PARTS):
         found = differences(fast(small(seed)), interpret(ours, small(seed), session=plain), small(seed).tolerance)
         assert not found, "\n".join([f"generate({seed}, least=4, most=7)", *found])
+
+
+@pytest.mark.once
+def test_no_choice_of_passes_and_kernels_changes_a_value() -> None:
+    """Some programs, each under options that a coin makes; `tests/soak/test_choices.py` takes all, under many."""
+    for seed in range(0, SEEDS, 20):
+        found = interpret(ours, small(seed), session=lambda seed=seed: ours.Session(**drawn(seed)))
+        wrong = differences(found, interpret(ours, small(seed), session=plain), small(seed).tolerance)
+        assert not wrong, "\n".join([f"generate({seed}, least=4, most=7) under drawn({seed})", *wrong])
 
 
 def wrong_value(right: Callable[..., Any]) -> Callable[..., Any]:
