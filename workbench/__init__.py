@@ -190,6 +190,7 @@ from workbench.train.input.readers import (
     TFRecordReader,
     WholeFileReader,
 )
+from workbench.train.optimizers.loss_scale import mixed_precision
 from workbench.train.optimizers.schedules import (
     clip_by_average_norm,
     clip_by_global_norm,
@@ -489,8 +490,8 @@ __all__ = [
     "logical_and", "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matching_files", "matmul",
     "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_inverse", "matrix_set_diag",
     "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "meshgrid",
-    "metrics", "minimum", "mod", "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn",
-    "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops",
+    "metrics", "minimum", "mixed_precision", "mod", "model_variables", "multinomial", "multiply", "name_scope", "negative",
+    "nn", "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops",
     "orthogonal_initializer", "pad", "parallel_stack", "parse_example", "parse_single_example",
     "parse_single_sequence_example", "parse_tensor", "placeholder",
     "placeholder_with_default", "polygamma", "pow", "py_func", "qr", "random_crop", "random_gamma", "random_normal",

@@ -63,6 +63,18 @@ def test_one_update_takes_the_mean_of_all_workers_and_lets_them_go_on():
     assert [v.op.name for v in wb.local_variables()] == ["sync_rep_local_step", "sync_rep_local_step_1"]      # as TensorFlow's
 
 
+def test_a_round_that_is_left_out_lets_its_workers_go_on():
+    mixed = wb.mixed_precision("float16")
+    model = Model(2, 2)
+    with model.session() as session:
+        for round_, second in enumerate([np.inf, 3]):
+            workers = [model.send(session, 0, [1, 0]), model.send(session, 1, [second, 0])]
+            session.run(model.apply)
+            joined(*workers)
+            assert session.run(model.w).tolist() == [[0, 0], [-2, 0]][round_]
+            assert session.run([model.step, mixed.skipped_steps]) == [round_ + 1, 1]
+
+
 def test_backup_workers_late_gradients_are_dropped():
     model = Model(2, 3)
     with model.session() as session:

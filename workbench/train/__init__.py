@@ -16,7 +16,7 @@ from workbench.train.input.inputs import (
     string_input_producer,
 )
 from workbench.train.optimizers.averages import ExponentialMovingAverage
-from workbench.train.optimizers.loss_scale import LossScaleOptimizer
+from workbench.train.optimizers.loss_scale import LossScale
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.optimizers.proximal import AdagradDAOptimizer, ProximalAdagradOptimizer, ProximalGradientDescentOptimizer
 from workbench.train.optimizers.rules import (
@@ -65,7 +65,7 @@ __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",
     "CheckpointSaverHook", "CheckpointSaverListener", "ClusterSpec", "Coordinator", "ExponentialMovingAverage",
     "FtrlOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy",
-    "LoggingTensorHook", "LooperThread", "LossScaleOptimizer",
+    "LoggingTensorHook", "LooperThread", "LossScale",
     "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "Scaffold",
     "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues", "StopAtStepHook", "SummarySaverHook",

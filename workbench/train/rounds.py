@@ -12,7 +12,7 @@ from workbench.nn.contrib.graph_reroute import add_control_inputs
 from workbench.nn.variables import Variable, near
 from workbench.train.input.queues import StepTokens
 from workbench.train.optimizers.optimizer import Optimizer
-from workbench.train.sync import gathering, sent
+from workbench.train.sync import applied, gathering, sent
 
 __all__ = ["Rounds", "WorkerOfRounds"]
 
@@ -47,7 +47,7 @@ class Rounds:
         for variable, accumulator in self.gathered.items():
             with near(variable):
                 means.append((accumulator.take_grad(self.counted), variable))
-        update = self.optimizer.apply_gradients(means, self.global_step)
+        update = applied(self.optimizer, means, self.global_step)
         with get_default_graph().control_dependencies([update]), near(self.global_step):
             return self.tokens.release(self.global_step.value())
 

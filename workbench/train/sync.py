@@ -7,19 +7,20 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, ops
-from workbench.core.graph.graph import Operation
+from workbench.core.graph.graph import Operation, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.names import task_of
 from workbench.nn.variables import GraphKeys, Variable, global_variables, group, near, report_uninitialized_variables
 from workbench.train.input.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from workbench.train.input.input_state import BEGUN_ANEW
 from workbench.train.input.queues import FIFOQueue, StepTokens, WorkerPushes
+from workbench.train.optimizers.loss_scale import loss_scale_of
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.optimizers.schedules import LOCAL_STEP
 from workbench.train.sessions.coordinator import Coordinator, QueueRunner
 from workbench.train.sessions.hooks import SessionRunHook
 
-__all__ = ["SyncReplicasOptimizer", "gathering", "sent"]
+__all__ = ["SyncReplicasOptimizer", "applied", "gathering", "sent"]
 
 
 class SyncReplicasOptimizer(Optimizer):
@@ -119,7 +120,7 @@ class SyncReplicasOptimizer(Optimizer):
         with graph.control_dependencies([m.values if isinstance(m, IndexedSlices) else m for m, _ in means]), near(global_step):
             began = pushes.begin("chief")
         with graph.control_dependencies([began]):      # a checkpoint sees all of the update or nothing of it
-            update = self._opt.apply_gradients(means, global_step)
+            update = applied(self._opt, means, global_step)
         if self._averages is not None:
             with graph.control_dependencies([update]):
                 update = self._averages.apply(self._averaged)
@@ -274,6 +275,19 @@ def sent(grad: Any, variable: Variable, accumulator: Any, step: Any, worker: str
         if isinstance(grad, IndexedSlices):
             return accumulator.apply_indexed_slices_grad(grad, step, worker=worker)
         return accumulator.apply_grad(grad, step, worker=worker)
+
+
+def applied(optimizer: Optimizer, means: Sequence[tuple[Any, Variable]], global_step: Variable) -> Operation:
+    """The update of a round, after which there is a next one to wait for, even where it was left out since a gradient was not
+    finite."""
+    if loss_scale_of() is None:
+        return optimizer.apply_gradients(means, global_step)
+    with near(global_step):
+        following = global_step.value() + 1
+    with get_default_graph().control_dependencies([following]):
+        update = optimizer.apply_gradients(means, global_step)
+    with get_default_graph().control_dependencies([update]), near(global_step):
+        return global_step.assign(following).op
 
 
 class _SyncHook(SessionRunHook):

@@ -26,6 +26,7 @@ class Contents(Generic[Op]):
     def __init__(self) -> None:
         self.operations: list[Op] = []
         self.mutations = 0                # changes of operations that plans may contain; sessions key their plans by it
+        self._precision: str | None = None
         self._nodes_by_name: dict[str, Op] = {}
         self._names = Names()
         self._planned = 0                 # operations with a smaller id may be in plans with the present `mutations`
@@ -99,6 +100,19 @@ class Contents(Generic[Op]):
         self._readers = Readers()
 
     # plans
+    @property
+    def precision(self) -> str | None:
+        """The type of 16 bits in which plans compute products and convolutions of float32, or None."""
+        return self._precision
+
+    @precision.setter
+    def precision(self, name: str | None) -> None:
+        if name not in (None, "bfloat16", "float16"):
+            raise errors.InvalidArgumentError(f"graph: precision is {name!r}; give 'bfloat16', 'float16', or None for float32")
+        with self._lock:
+            self._precision = name
+            self.mutations += 1
+
     def planning(self) -> int:
         """Say that a plan will be made of the operations there are; returns the `mutations` that it is good for."""
         with self._lock:

@@ -2,10 +2,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from workbench import errors
-from workbench.core.graph.dtype import DType, as_dtype, bfloat16, float16, float32
+from workbench.core.graph.dtype import DType, as_dtype, float32
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
 from workbench.core.passes.rewrite import Rewrite, rewrite
@@ -18,20 +16,13 @@ _LOWERED = frozenset({"matmul", "batch_matmul", "conv2d", "conv2d_backprop_input
                       "conv2d_backprop_filter", "conv2d_backprop_filters"})
 
 
-def precision(name: Any) -> Callable[[Program], Program]:
-    """The pass that computes in bfloat16 or float16; InvalidArgumentError for another type.
+def precision(name: str) -> Callable[[Program], Program]:
+    """The pass that computes in "bfloat16" or "float16".
 
     Variables, updates, sums, softmax and losses stay in float32: the weights of the graph are the masters, of which each
-    step rounds copies (Micikevicius et al. 2018, mixed precision training). Gradients in float16 may need a loss that is
-    multiplied by a scale and gradients divided by it; bfloat16 has the range of float32.
+    step rounds copies (Micikevicius et al. 2018, mixed precision training). Optimizers see to gradients that vanish in float16.
     """
-    try:
-        dtype = as_dtype(name)
-    except (errors.Error, TypeError, ValueError):
-        dtype = float32
-    if dtype not in (bfloat16, float16):
-        raise errors.InvalidArgumentError(f"Session: precision is {name!r} but products are computed in 'bfloat16' or "
-                                          "'float16'; name one of them, or leave it out for float32")
+    dtype = as_dtype(name)
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.kind not in _LOWERED or op.outputs[0].dtype is not float32:

@@ -29,7 +29,7 @@ from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.names import task_of
 from workbench.core.passes.hold import HOLD, hold
 from workbench.core.passes.lower import lower
-from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, Passes, run_passes
+from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, passes_with, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.passes.swap import SWAP, swap, swapped
 from workbench.core.run.collector import uncollected
@@ -96,7 +96,7 @@ class Preparation:
     lowered: Callable[[Operation], bool]
     kernels: KernelOptions
     policy: Policy
-    passes: Passes = PASSES
+    check_numerics: bool | None = None
     short: bool = False             # float32 travels between tasks as bfloat16
     budget: int | None = None       # bytes that the values of a step may take on a device
 
@@ -121,8 +121,9 @@ class Preparation:
         if names := swapped(self.graph.operations):
             lowered = swap(lowered, names)
             _record(lambda: stages.whole(*SWAP, lowered))
-        lowered = run_passes(lowered, self.disabled, _rewriting(stages, say, len(lowered.graph.operations), len(self.passes)),
-                             self.passes)
+        passes = passes_with(self.graph.precision, self.check_numerics)
+        record = _rewriting(stages, say, len(lowered.graph.operations), len(passes))
+        lowered = run_passes(lowered, self.disabled, record, passes)
         placement = place(lowered, devices, devices[0], self.policy, self.graph)
         _record(lambda: stages.whole("placed", "Every operation has a device.", lowered, placement))
         parts = partition(lowered, placement, self.short)

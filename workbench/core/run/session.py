@@ -24,7 +24,6 @@ from workbench.core.kernels.options import KernelOptions
 from workbench.core.names import task_of
 from workbench.core.pace import Chosen
 from workbench.core.passes.lower import must_lower
-from workbench.core.passes.pipeline import passes_with
 from workbench.core.run.explain import Explanation, explained, kernel_of
 from workbench.core.run.feeding import check_feed, feed_arrays, feed_tensor, read_feeds
 from workbench.core.run.gate import gate
@@ -62,11 +61,10 @@ class Session(Staying):
     from several threads: steps run concurrently and share state. `disabled_passes` names rewrites to leave out;
     `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python;
     `kernels` says which libraries may serve and how they choose (default: `settings`).
-    `precision` "bfloat16" or "float16" computes products and convolutions of float32 from 16-bit values, added up in float32;
-    variables stay float32. No kernel library serves such products yet: it takes longer. `memory_budget` is how many bytes a
-    step's values may take on each device, its variables, constants and feeds apart: values of the forward pass are computed
-    again for gradients until its plan keeps to it, or ResourceExhaustedError says what it needs; values stay as they are, bit
-    for bit with `deterministic` kernels. `check_numerics` ends a step at the first NaN or infinity (default: `settings`).
+    `memory_budget` is how many bytes a step's values may take on each device, its variables, constants and feeds apart: values
+    of the forward pass are computed again for gradients until its plan keeps to it, or ResourceExhaustedError says what it
+    needs; values stay as they are, bit for bit with `deterministic` kernels. `check_numerics` ends a step at the first NaN or
+    infinity (default: `settings`).
     Raises errors of `workbench.errors` with the operation, both values and the fix; the session stays usable after any.
     """
 
@@ -74,7 +72,7 @@ class Session(Staying):
 
     def __init__(self, target: Any = None, graph: Graph | None = None, config: Any = None, devices: int = 1,
                  disabled_passes: Sequence[str] = (), lower_all: bool = False, kernels: KernelOptions | None = None,
-                 precision: str | None = None, memory_budget: int | None = None, check_numerics: bool | None = None) -> None:
+                 memory_budget: int | None = None, check_numerics: bool | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
             raise errors.DtypeError(f"Session: graph must be a tf.Graph, but it is {graph!r}")
         self._cluster, self._config = cluster_of(target), config
@@ -89,7 +87,7 @@ class Session(Staying):
                         bool(getattr(config, "log_device_placement", False)))
         self._preparation = Preparation(
             self.graph, self._backend, disabled, (lambda op: True) if lower_all else must_lower, check_kernels(kernels), policy,
-            passes_with(precision, check_numerics), short_messages(config), check_budget(memory_budget))
+            check_numerics, short_messages(config), check_budget(memory_budget))
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._executables = itertools.count()

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.nn.variables import Variable
@@ -39,7 +38,7 @@ class Optimizer(optimizer.Optimizer):
 
     def get_gradients(self, loss: Any, params: Sequence[Variable]) -> list[Any]:
         """The gradients of `loss`, clipped. InvalidArgumentError naming the variables that do not lead to it."""
-        found = gradients(loss, list(params))
+        found = optimizer.scaled_gradients(loss, list(params))
         apart = [var.name for var, grad in zip(params, found) if grad is None]
         if apart:
             raise errors.InvalidArgumentError(f"keras: no gradient reaches {', '.join(apart)}; the loss must depend on each "

@@ -1,92 +1,128 @@
-"""Loss scaling: gradients in 16 bits are made from a multiple of the loss, so that small ones do not vanish."""
+"""Mixed precision of a graph: the type its products are computed in, and a multiple of losses so that small gradients last."""
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, on_values, ops
-from workbench.core.graph.graph import Operation, Tensor, get_default_graph
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import Variable, group
-from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.saving.summary import scalar
 
-__all__ = ["LossScaleOptimizer"]
+__all__ = ["LossScale", "loss_scale_of", "mixed_precision"]
 
 _FIRST = 2.0 ** 15      # where a dynamic scale starts; the first steps halve it if that is too much
+_KEY = "__loss_scale"
 
 
-class LossScaleOptimizer(Optimizer):
-    """Another optimizer, with gradients made from `loss_scale` times the loss and divided by it again before they are applied;
-    a step in which one of them is not finite changes nothing (Micikevicius et al. 2018, mixed precision training).
+def mixed_precision(precision: Any, loss_scale: float | str | None = None, growth_steps: int = 2000) -> LossScale | None:
+    """Sessions compute the default graph's products and convolutions of float32 from values of `precision`, "bfloat16" or
+    "float16", and add them up in float32; variables, updates and all else stay float32 (Micikevicius et al. 2018, mixed
+    precision training). "float32" ends it. Say it before gradients are made.
 
-    `loss_scale` is a positive number, or "dynamic": it is then doubled after `growth_steps` finite steps on end, and halved,
-    to no less than 1, after one that was not. Meant for Session(precision="float16"); bfloat16 has the range of float32.
-    Raises InvalidArgumentError for another scale, fewer than 1 step, or what is no optimizer.
+    Gradients vanish in float16 below 6e-8. So optimizers make them from a multiple of the loss, divide them by it again, and
+    leave a step out whose gradients are not all finite. `loss_scale` is that multiple, a positive number, or "dynamic", the
+    default for float16: it then doubles after `growth_steps` finite steps on end, and halves, to no less than 1, after one
+    that was not. bfloat16 has the range of float32, and by default no scale. Returns the LossScale, whose `scale` and
+    `skipped_steps` can be fetched, or None where there is none.
+    """
+    try:
+        name = as_dtype(precision).name
+    except (errors.Error, TypeError, ValueError):
+        name = repr(precision)
+    if name not in ("float32", "bfloat16", "float16"):
+        raise errors.InvalidArgumentError(f"mixed_precision: precision is {precision!r} but products are computed in "
+                                          "'bfloat16' or 'float16'; name one of them, or 'float32' to end it")
+    wanted = "dynamic" if loss_scale is None and name == "float16" else loss_scale
+    made = None if wanted is None else LossScale(wanted, growth_steps)
+    graph = root_graph()
+    graph.precision = None if name == "float32" else name
+    graph.get_collection_ref(_KEY)[:] = [made] if made else []
+    return made
+
+
+def loss_scale_of() -> LossScale | None:
+    """That of the default graph, or None."""
+    return next(iter(root_graph().get_collection(_KEY)), None)
+
+
+class LossScale:
+    """What `mixed_precision` does to the steps of a graph's optimizers. Its state are variables, which savers save; summaries
+    "mixed_precision/scale" and "mixed_precision/skipped" show it.
+
+    Raises InvalidArgumentError for a scale that is neither a positive number nor "dynamic", or fewer than 1 step.
     """
 
-    def __init__(self, opt: Optimizer, loss_scale: float | str = "dynamic", growth_steps: int = 2000,
-                 name: str = "LossScale") -> None:
-        if not isinstance(opt, Optimizer):
-            raise errors.InvalidArgumentError(f"{name}: opt is {opt!r}; pass an optimizer")
+    def __init__(self, loss_scale: float | str, growth_steps: int) -> None:
         number = isinstance(loss_scale, (int, float)) and not isinstance(loss_scale, bool)
         if loss_scale != "dynamic" and not (number and 0 < float(loss_scale) < np.inf):
-            raise errors.InvalidArgumentError(f"{name}: loss_scale is {loss_scale!r}; pass a positive number, or 'dynamic'")
+            raise errors.InvalidArgumentError(f"mixed_precision: loss_scale is {loss_scale!r}; pass a positive number, or "
+                                              "'dynamic'")
         if growth_steps < 1:
-            raise errors.InvalidArgumentError(f"{name}: growth_steps is {growth_steps}; pass 1 or more")
-        super().__init__(False, name)
-        self._inner, self._growth, self._fixed = opt, growth_steps, loss_scale
-        if loss_scale == "dynamic":
-            with get_default_graph().name_scope(name):
-                self._extra = [Variable(np.float32(_FIRST), trainable=False, name="scale"),
-                               Variable(0, trainable=False, name="good_steps")]
+            raise errors.InvalidArgumentError(f"mixed_precision: growth_steps is {growth_steps}; pass 1 or more")
+        self._dynamic, self._growth = loss_scale == "dynamic", growth_steps
+        self._first = _FIRST if loss_scale == "dynamic" else float(loss_scale)
+        self._made: tuple[Variable, Variable, Variable] | None = None
+        self._shown: tuple[Tensor, Tensor]
+
+    def variables(self) -> tuple[Variable, Variable, Variable]:
+        """The scale, how many finite steps there were on end since it changed, and how many steps were left out in all; made
+        when they are first asked for, where device scopes say by then."""
+        if self._made is None:
+            with root_graph().as_default() as graph, graph.control_dependencies(None), graph.name_scope("mixed_precision/"):
+                scale = Variable(np.float32(self._first), trainable=False, name="loss_scale")
+                good, skipped = (Variable(np.int64(0), trainable=False, name=name) for name in ("good_steps", "skipped_steps"))
+                self._shown = scale.value(), skipped.value()
+                for name, value in zip(("scale", "skipped"), self._shown):
+                    scalar(name, value)
+            self._made = scale, good, skipped
+        return self._made
 
     @property
-    def loss_scale(self) -> Tensor:
-        """The scale of the next step, a float32 scalar."""
-        return self._extra[0].value() if self._extra else convert(self._fixed, "float32")
+    def scale(self) -> Tensor:
+        """The multiple in the next step, a float32 scalar."""
+        self.variables()
+        return self._shown[0]
 
-    def compute_gradients(self, loss: Any, var_list: Iterable[Variable] | None = None, gate_gradients: int = Optimizer.GATE_OP,
-                          aggregation_method: Any = None, colocate_gradients_with_ops: bool = False,
-                          grad_loss: Any = None) -> list[tuple[Any, Variable]]:
-        """As the other optimizer's: of the loss itself."""
-        scale, value = self.loss_scale, convert(loss)
+    @property
+    def skipped_steps(self) -> Tensor:
+        """How many steps changed nothing since a gradient was not finite, an int64 scalar."""
+        self.variables()
+        return self._shown[1]
+
+    def gradients(self, loss: Any, grad_loss: Any, make: Callable[[Tensor], list[Any]]) -> list[Any]:
+        """The gradients of `loss` that `make` gives for the gradient of the loss itself, which is `grad_loss` or 1."""
+        scale, value = self.variables()[0].value(), convert(loss)
         seed = ops.ones_like(value) if grad_loss is None else convert(grad_loss, value.dtype)
-        pairs = self._inner.compute_gradients(value, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops,
-                                              seed * ops.cast(scale, value.dtype))
-        return [(None if g is None else on_values(lambda x: x / ops.cast(scale, x.dtype), g), v) for g, v in pairs]
+        found = make(seed * ops.cast(scale, value.dtype))
+        return [None if g is None else on_values(lambda x: x / ops.cast(scale, x.dtype), g) for g in found]
 
-    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None,
-                        name: str | None = None) -> Operation:
-        """The step of the other optimizer, `global_step` included, if all gradients are finite; then the scale of the next."""
-        pairs = list(grads_and_vars)
-        values = [g.values if isinstance(g, IndexedSlices) else g for g, _ in pairs if g is not None]
-        with get_default_graph().name_scope(name or self._name) as scope:
-            finite = ops.reduce_all(ops.stack([ops.reduce_all(ops.is_finite(v)) for v in values]) if values else True)
-            step = ops.cond(finite, lambda: self._inner.apply_gradients(pairs, global_step), lambda: group(name="skip"))
-            return group(step, *self._next(finite), name=scope)
+    def guarded(self, grads: Sequence[Any], step: Callable[[], Operation], scope: str) -> Operation:
+        """The operation `scope`: `step`, if all of `grads` are finite; then the scale of the next."""
+        self.variables()      # a branch may hold their updates, not them
+        values = [g.values if isinstance(g, IndexedSlices) else g for g in grads]
+        finite = ops.reduce_all(ops.stack([ops.reduce_all(ops.is_finite(v)) for v in values]))
+        made = ops.cond(finite, lambda: group(step(), *self._after_a_step()), lambda: group(*self._after_none()))
+        return group(made, name=scope)
 
-    def _next(self, finite: Tensor) -> list[Tensor]:
-        """Updates of the scale and of the number of finite steps on end."""
-        if not self._extra:
+    def _after_a_step(self) -> list[Operation]:
+        if not self._dynamic:
             return []
-        scale, good = self._extra
-        more, doubled = good.value() + 1, scale.value() * 2.0
+        scale, good, _ = self.variables()
+        now, more = scale.value(), good.value() + 1
         full = more >= self._growth
-        grown = ops.where(ops.logical_and(full, ops.is_finite(doubled)), doubled, scale.value())
-        return [scale.assign(ops.where(finite, grown, ops.maximum(scale.value() / 2.0, 1.0))),
-                good.assign(ops.where(ops.logical_and(finite, ops.logical_not(full)), more, 0))]
+        grows = ops.logical_and(full, ops.is_finite(now * 2.0))
+        return [scale.assign_add(ops.where(grows, now, 0.0)).op,      # adds, so that it takes no halving of another worker back
+                good.assign(ops.where(full, ops.zeros_like(more), more)).op]
 
-    # slots
-    def get_slot(self, var: Variable, name: str) -> Variable | None:
-        """The other optimizer's."""
-        return self._inner.get_slot(var, name)
-
-    def get_slot_names(self) -> list[str]:
-        """The other optimizer's."""
-        return self._inner.get_slot_names()
-
-    def variables(self) -> list[Variable]:
-        """State of the other optimizer, the scale, and how many steps were finite since it changed."""
-        return [*self._inner.variables(), *self._extra]
+    def _after_none(self) -> list[Operation]:
+        scale, good, skipped = self.variables()
+        counted = skipped.assign_add(1).op
+        if not self._dynamic:
+            return [counted]
+        return [counted, scale.assign(ops.maximum(scale.value() / 2.0, 1.0)).op, good.assign(0).op]

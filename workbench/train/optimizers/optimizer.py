@@ -12,9 +12,10 @@ from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.scatters import scatter_update
 from workbench.nn.variables import GraphKeys, Variable, group, near, trainable_variables
+from workbench.train.optimizers.loss_scale import loss_scale_of
 from workbench.train.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
 
-__all__ = ["GradientsAndVariables", "Optimizer", "distinct"]
+__all__ = ["GradientsAndVariables", "Optimizer", "distinct", "scaled_gradients"]
 
 GradientsAndVariables = Sequence[tuple[Any, Variable]]
 
@@ -32,7 +33,8 @@ class Optimizer:
     Everything here is graph built from public operations: the engine knows no optimizer (paper §4.1). Learning rates
     and other numbers may be scalar tensors or functions. `use_locking`, `gate_gradients` and
     `aggregation_method` have no effect: updates are atomic. Gradients are placed where their forward operations are,
-    unless device scopes in force say otherwise; with `colocate_gradients_with_ops` these are not asked.
+    unless device scopes in force say otherwise; with `colocate_gradients_with_ops` these are not asked. Where the graph has a
+    LossScale (`mixed_precision`), steps are left out whose gradients are not finite.
     """
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
@@ -80,8 +82,7 @@ class Optimizer:
             raise errors.InvalidArgumentError(f"{self._name}: there are 0 variables to optimize; make one with "
                                               "trainable=True or pass var_list (No variables to optimize.)")
         with root_graph().device(None) if colocate_gradients_with_ops else contextlib.nullcontext():
-            found = gradients(loss, chosen, None if grad_loss is None else [grad_loss])
-        return list(zip(found, chosen))
+            return list(zip(scaled_gradients(loss, chosen, grad_loss), chosen))
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None,
                         name: str | None = None) -> Operation:
@@ -101,14 +102,17 @@ class Optimizer:
         with root_graph().as_default() as root, root.control_dependencies(None):      # a branch may hold the updates, not these
             self._create_slots([v for _, v in live])
         with get_default_graph().name_scope(name or self._name) as scope:
-            self._prepare()
-            updates = [self._update(g, v) for g, v in live]
-            made = self._finish_all(updates, global_step, scope)
+            scaling = loss_scale_of()
+            made = self._apply_live(live, global_step, scope) if scaling is None else scaling.guarded(
+                [g for g, _ in live], lambda: self._apply_live(live, global_step, "step"), scope)
         if made.graph is root_graph() and made not in made.graph.get_collection(GraphKeys.TRAIN_OP):
             made.graph.add_to_collection(GraphKeys.TRAIN_OP, made)
         return made
 
-    def _finish_all(self, updates: list[Any], global_step: Variable | None, scope: str) -> Operation:
+    def _apply_live(self, live: GradientsAndVariables, global_step: Variable | None, scope: str) -> Operation:
+        """The operation `scope`, which applies the gradients."""
+        self._prepare()
+        updates = [self._update(g, v) for g, v in live]
         if global_step is None:
             return self._finish(updates, scope)
         with get_default_graph().control_dependencies([self._finish(updates, "update")]):
@@ -233,6 +237,14 @@ class Optimizer:
             tensor = convert(value)
             return tensor if tensor.dtype is var.dtype else ops.cast(tensor, var.dtype)
         return convert(value, var.dtype)
+
+
+def scaled_gradients(loss: Any, variables: list[Variable], grad_loss: Any = None) -> list[Any]:
+    """The gradients of `loss`, made from a multiple of it where the graph has a LossScale."""
+    scaling = loss_scale_of()
+    if scaling is None:
+        return list(gradients(loss, variables, None if grad_loss is None else [grad_loss]))
+    return scaling.gradients(loss, grad_loss, lambda seed: list(gradients(loss, variables, [seed])))
 
 
 def distinct(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
