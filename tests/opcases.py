@@ -115,6 +115,10 @@ for _name, _function in (("floor", lambda x: -np.ceil(-x)),
                          ("ceil", lambda x: -np.floor(-x))):
     case(_name, A, value=_function, order=0)
 case("round", np.array([0.5, 1.5, 2.5, -0.5, -1.5, 1.2]), value=lambda x: [0, 2, 2, 0, -2, 1] + 0 * x, order=0)
+case("rounded_to_bfloat16", np.array([1.0, 1.00390625, 1.01171875, -3.0], np.float32), order=0,
+     value=lambda x: np.array([1, 1, 1.015625, -3]))
+case("rounded_to_float16", np.array([1.0, 1.00048828125, -65520.0, 2.0 ** -25], np.float32), order=0,
+     value=lambda x: np.array([1, 1, -np.inf, 0]))
 case("round", ints(-3, 4), value=lambda x: x, label="int")
 case("abs", ints(-3, 0, 4), value=lambda x: [3, 0, 4] + 0 * x, label="int")
 case("leaky_relu", A, value=lambda x: np.where(x > 0, x, 3 * x), attrs={"alpha": 3.0}, label="steep")

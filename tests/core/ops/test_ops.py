@@ -303,7 +303,9 @@ def test_writing_into_buffers(row: Case) -> None:
 
 SCALARS = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "abs": abs,
            "floor": np.floor, "ceil": np.ceil, "erf": math.erf, "log1p": np.log1p, "expm1": np.expm1, "maximum": max,
-           "minimum": min, "sigmoid": lambda x: 1 / (1 + np.exp(-x))}
+           "minimum": min, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+           "bfloat16": lambda x: float(ml_dtypes.bfloat16(x)),
+           "float16": lambda x: float(np.float16(x)) if abs(x) < 65520 else x * np.inf}
 
 
 @ROWS

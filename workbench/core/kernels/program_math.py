@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from workbench.core.kernels.words import bits, exp, fast, float32, floor, from_bits, fused, inf, int32, largest, nan, smallest
 
-__all__ = ["bottom", "erf32", "exp32", "expm132", "log1p32", "log32", "maximum", "minimum", "plus", "sigmoid", "tanh32", "top"]
+__all__ = ["bfloat16", "bottom", "erf32", "exp32", "expm132", "float16", "log1p32", "log32", "maximum", "minimum", "plus",
+           "sigmoid", "tanh32", "top"]
 
 # exp: Cody-Waite reduction by ln 2 and a degree-5 polynomial (Cephes expf), relative error 8e-8
 @fused
@@ -125,3 +126,19 @@ def top(x: float, y: float) -> float:
 @fast
 def bottom(x: float, y: float) -> float:
     return smallest(x, y)
+
+
+# rounding: half of the last bit that stays is added, less the least where that bit is 0; halves thus go to even numbers
+def bfloat16(x: float) -> float:
+    b = bits(x)
+    y = from_bits((b + 32767 + ((b >> 16) & 1)) & -65536)
+    return y if x == x else x
+
+
+def float16(x: float) -> float:
+    b = bits(x)
+    a = abs(x)
+    small = from_bits(bits((a + 0.5) - 0.5) | (b & -2147483648))      # of a sum from 0.5 the last bit is 2^-24, as of float16
+    y = from_bits((b + 4095 + ((b >> 13) & 1)) & -8192) if a >= 6.103515625e-05 else small
+    y = y if a < 65520.0 else (inf if x > 0.0 else -inf)
+    return y if x == x else x

@@ -24,6 +24,7 @@ from workbench.core.passes.stable import stable
 from workbench.core.passes.together import together
 from workbench.core.passes.unread import unread
 from workbench.core.passes.whole import whole
+from workbench.core.passes.widen import widen
 from workbench.settings import settings
 
 __all__ = ["DEVICE_PASSES", "PASSES", "Passes", "passes_with", "run_passes"]
@@ -42,6 +43,7 @@ PASSES: Passes = (
 
 
 DEVICE_PASSES: Passes = (
+    ("widen", widen, "Products that no library computes in 16 bits are those of rounded values in float32."),
     ("rows", rows, "Rows of large tensors are read where they lie, and gradients of all rows are put together."),
     ("ahead", ahead, "What all iterations of a loop multiply by a weight is one product, before or behind the loop."),
     ("hoist", hoist, "What all steps of a recurrence multiply by a weight is one product, before or behind the steps."),

@@ -1,0 +1,57 @@
+"""Products of 16-bit values that no library computes: of the same values as float32, by the libraries that serve those."""
+from __future__ import annotations
+
+from workbench.core.graph.dtype import DType, bfloat16, float16, float32
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.program import Program
+from workbench.core.passes.precision import LOWERED
+from workbench.core.passes.rewrite import Rewrite, rewrite
+
+__all__ = ["widen"]
+
+_ROUNDING = {bfloat16: "rounded_to_bfloat16", float16: "rounded_to_float16"}
+
+
+def widen(program: Program) -> Program:
+    """Products of float32 values that were cast to 16 bits become products of float32 values that were rounded to those
+    numbers, rounded in turn: the sums were float32's before. What is cast there and back is rounded.
+
+    Values thus stay float32: rounding is elementwise, and joins what computes them, while NumPy would bring every operand to
+    float32 and the product back to 16 bits.
+    """
+    made: dict[Tensor, Tensor] = {}      # 16 bits -> the same numbers in float32
+
+    def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+        dtype = op.outputs[0].dtype if op.outputs else None
+        if op.kind == "cast" and dtype is float32 and not op.controls and _rounds(inputs[0]):
+            return [_same(inputs[0], made, state)]
+        if op.kind in LOWERED and dtype in _ROUNDING and all(_rounds(t) for t in inputs if t.dtype is dtype):
+            wide = [_same(t, made, state) if t.dtype is dtype else t for t in inputs]
+            product = state.create(op.kind, wide, dict(op.attrs), f"{op.name}/float32", op).outputs[0]
+            return [_short(_rounded(product, dtype, op, state), dtype, op, state)]
+        return None
+    return rewrite(program, visit)
+
+
+def _rounds(tensor: Tensor) -> bool:
+    """Is it float32, cast to 16 bits?"""
+    made = tensor.op
+    return tensor.dtype in _ROUNDING and made.kind == "cast" and made.inputs[0].dtype is float32 and not made.controls
+
+
+def _same(short: Tensor, made: dict[Tensor, Tensor], state: Rewrite) -> Tensor:
+    """The numbers of `short`, cast from float32, in float32."""
+    source = short.op.inputs[0]
+    if source.op.kind == _ROUNDING[short.dtype]:
+        return source
+    if short not in made:
+        made[short] = _rounded(source, short.dtype, short.op, state)
+    return made[short]
+
+
+def _rounded(tensor: Tensor, dtype: DType, like: Operation, state: Rewrite) -> Tensor:
+    return state.create(_ROUNDING[dtype], [tensor], {}, f"{like.name}/rounded", like).outputs[0]
+
+
+def _short(tensor: Tensor, dtype: DType, op: Operation, state: Rewrite) -> Tensor:
+    return state.create("cast", [tensor], {"dtype": dtype}, op.name, op).outputs[0]
