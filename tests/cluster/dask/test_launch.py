@@ -13,6 +13,7 @@ from workbench import errors
 from workbench.cluster.chief import opening
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.dask import launch
+from workbench.cluster.dask.choice import Wishes
 
 TASKS = ("/job:ps/task:0", "/job:worker/task:0")
 
@@ -30,7 +31,7 @@ class Scripted:
     def rpc(self, address: str) -> Any:
         async def status() -> dict[str, int]:
             await self.answers[address].wait()
-            return {"hosted": 0}
+            return {"hosted": 0, "free": {}}
         return SimpleNamespace(wb_status=status)
 
 
@@ -41,7 +42,7 @@ def soon(monkeypatch):
 
 async def chosen(client: Scripted) -> dict[str, str]:
     async with asyncio.timeout(60):
-        return await launch.choose_workers(client, TASKS, {}, answering=True)      # type: ignore[arg-type]
+        return await launch.choose_workers(client, TASKS, Wishes(), answering=True)      # type: ignore[arg-type]
 
 
 def test_a_worker_that_hangs_is_not_waited_for_while_there_are_others(monkeypatch):
@@ -84,13 +85,13 @@ def test_workers_that_the_cluster_has_asked_for_are_waited_for():
         client.scheduler.identity = identity
         client.answers["a"].set()
         async with asyncio.timeout(60):
-            assert await opening._find(client, TASKS, {}, 0.0, 60.0) == dict(zip(TASKS, "ab"))
+            assert await opening._find(client, TASKS, Wishes(), 0.0, 60.0) == dict(zip(TASKS, "ab"))
         client.answers.pop("b")
         with pytest.raises(errors.ResourceExhaustedError, match="has 1 workers"):
-            await opening._find(client, TASKS, {}, 0.0, 0.0)      # it had time enough
+            await opening._find(client, TASKS, Wishes(), 0.0, 0.0)      # it had time enough
         client.cluster = None
         with pytest.raises(errors.ResourceExhaustedError, match="has 1 workers"):
-            await opening._find(client, TASKS, {}, 0.0, 60.0)
+            await opening._find(client, TASKS, Wishes(), 0.0, 60.0)
     asyncio.run(scene())
 
 

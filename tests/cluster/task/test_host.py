@@ -33,7 +33,8 @@ class Stage:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()
-        self.host = TaskHost(SimpleNamespace(loop=SimpleNamespace(asyncio_loop=self.loop), address="tcp://here"))
+        self.host = TaskHost(SimpleNamespace(loop=SimpleNamespace(asyncio_loop=self.loop), address="tcp://here",
+                                             state=SimpleNamespace(available_resources={"GPU": 2.0})))
         self.held = contextlib.ExitStack()
 
     def call(self, coroutine: Any) -> Any:
@@ -99,7 +100,7 @@ def test_who_holds_a_tasks_locks_does_not_stop_the_question_what_is_hosted(stage
     async def ask() -> dict[str, Any]:
         return await stage.host.status()
     said = stage.call(ask())
-    assert said["hosted"] == 1 and said["tasks"][0]["active"] == "[]"
+    assert said["hosted"] == 1 and said["free"] == {"GPU": 2.0} and said["leased"] == [] and said["tasks"][0]["active"] == "[]"
 
 
 def test_who_holds_a_tasks_locks_does_not_stop_callers_from_being_let_in(stage):

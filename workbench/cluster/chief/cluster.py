@@ -20,6 +20,7 @@ from workbench.cluster.chief.places import DaskWorkers, Place
 from workbench.cluster.chief.relays import reached
 from workbench.cluster.chief.steps import Tries
 from workbench.cluster.chief.tracker import EPOCH, Tracker
+from workbench.cluster.dask.choice import tasks_of, wishes
 from workbench.cluster.dask.partitions import Rows
 from workbench.cluster.link.admission import KEY_BYTES
 from workbench.cluster.link.buffers import BufferPool
@@ -44,31 +45,25 @@ class Cluster(Staying):
 
     `client` is a `distributed.Client`, a Dask cluster, an address, or None for an embedded `LocalCluster` of processes, with
     its dashboard at `dashboard_address`. Every task gets a Dask worker of its own, on hosts in turn, unless `workers` (task ->
-    name or address) names one, which may have several tasks. Use as a context manager, or call `close()`; an interpreter that
-    exits closes what is still open. `heartbeat` seconds without any sign of life mean a lost task; `step_deadline` seconds
-    bound every step (None: no bound) from the moment its messages are out; `connect_timeout` seconds bound each answer at the
-    start. `unix=False` keeps tensors between processes of one host on Dask's own port. A task has one device, a CPU unless
-    `device_types` (task -> type) names another type, which its process must know. Raises InvalidArgumentError for an impossible
-    number of tasks, ResourceExhaustedError for too few workers, UnavailableError for what cannot be reached.
+    name or address) names one, which may have several. A task takes what `resources` (job -> Dask's resource -> amount) says of
+    its worker. Use as a context manager, or call `close()`; an interpreter that exits closes what is still open. `heartbeat`
+    seconds without any sign of life mean a lost task; `step_deadline` seconds bound every step (None: no bound) from the moment
+    its messages are out; `connect_timeout` seconds bound each answer at the start. `unix=False` keeps tensors between processes
+    of one host on Dask's own port. A task has one device, a CPU unless `device_types` (task -> type) names another type, which
+    its process must know. Raises InvalidArgumentError for an impossible number of tasks, ResourceExhaustedError for too few
+    workers, UnavailableError for what cannot be reached.
     """
 
     def __init__(self, client: Any = None, ps: int = 1, worker: int = 1, *, engine: str = "graph",
                  heartbeat: float = 30.0, step_deadline: float | None = None, connect_timeout: float = 10.0,
                  dashboard_address: str | None = "127.0.0.1:0", unix: bool = True,
                  device_types: Mapping[str, str] | None = None, workers: Mapping[str, Any] | None = None,
-                 journal: Journal = journal) -> None:
-        jobs = {"ps": ps, "worker": worker}
-        for job, count in jobs.items():
-            if type(count) is not int or count < 0:
-                raise errors.InvalidArgumentError(f"Cluster: {job}={count!r} is not a number of tasks; pass 0, 1, 2, …")
-        tasks = tuple(f"/job:{job}/task:{i}" for job, count in jobs.items() for i in range(count))
-        if not tasks:
-            raise errors.InvalidArgumentError("Cluster: ps=0 and worker=0 make no task; ask for at least one")
+                 resources: Mapping[str, Mapping[str, float]] | None = None, journal: Journal = journal) -> None:
+        tasks = tasks_of({"ps": ps, "worker": worker})
+        wanted = wishes(tasks, workers, resources)
         self._prepare(tasks, "", engine, heartbeat, step_deadline, connect_timeout, unix, device_types or {}, journal)
-        for task in (workers or {}).keys() - tasks:
-            raise errors.InvalidArgumentError(f"Cluster: workers names {task!r} but the tasks are {', '.join(tasks)}; name one")
         with starting(journal, len(tasks)) as told:
-            self._place: Place = DaskWorkers(client, len(tasks), workers or {}, dashboard_address, connect_timeout)
+            self._place: Place = DaskWorkers(client, len(tasks), wanted, dashboard_address, connect_timeout)
             self._begin(tasks, told)
 
     def _prepare(self, tasks: tuple[str, ...], home: str, engine: str, heartbeat: float, step_deadline: float | None,

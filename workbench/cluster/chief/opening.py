@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.dask import launch
+from workbench.cluster.dask.choice import Wishes
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.upgrade import Hello, connect, connect_all
@@ -49,10 +50,9 @@ def starting(journal: Journal, count: int) -> Iterator[Answered]:
                                task=before.task, cause=before.cause, fix=before.fix)
 
 
-async def connect_tasks(client: Any, named: Mapping[str, Any], hellos: Mapping[str, Hello], pool: BufferPool, timeout: float,
+async def connect_tasks(client: Any, wanted: Wishes, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float,
                         patience: float = 0.0) -> dict[str, tuple[str, Connection]]:
-    """task -> (address of its Dask worker, connection), on the client's loop; `hellos` are by task, and so are the workers
-    `named` by the user.
+    """task -> (address of its Dask worker, connection), on the client's loop; `hellos` are by task.
 
     With `patience` (seconds) only workers that answer are taken, and more are waited for when there are too few. Those that
     the client's cluster has asked for and that are not there yet are waited for, for `timeout` seconds, in any case.
@@ -61,7 +61,7 @@ async def connect_tasks(client: Any, named: Mapping[str, Any], hellos: Mapping[s
     try:
         await launch.install(client)
         await launch.install_page(client)
-        addresses = await _find(client, tuple(hellos), named, patience, timeout)
+        addresses = await _find(client, tuple(hellos), wanted, patience, timeout)
     except OSError as error:
         if isinstance(error, errors.Error):
             raise
@@ -73,12 +73,11 @@ async def connect_tasks(client: Any, named: Mapping[str, Any], hellos: Mapping[s
     return {task: (addresses[task], one) for task, one in zip(hellos, await connect_all(calls))}
 
 
-async def _find(client: Any, tasks: tuple[str, ...], named: Mapping[str, Any], patience: float,
-                timeout: float) -> dict[str, str]:
+async def _find(client: Any, tasks: tuple[str, ...], wanted: Wishes, patience: float, timeout: float) -> dict[str, str]:
     begun = time.monotonic()
     while True:
         try:
-            return await launch.choose_workers(client, tasks, named, answering=patience > 0)
+            return await launch.choose_workers(client, tasks, wanted, answering=patience > 0)
         except errors.ResourceExhaustedError:
             waited = time.monotonic() - begun
             if waited > patience and (waited > timeout or not await launch.more_to_come(client)):

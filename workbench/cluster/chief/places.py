@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from workbench import errors
 from workbench.cluster.chief.opening import connect_tasks
 from workbench.cluster.dask import launch
+from workbench.cluster.dask.choice import Wishes
 from workbench.cluster.dask.leases import Leases
 from workbench.cluster.dask.partitions import Rows
 from workbench.cluster.dask.reports import Reporter
@@ -58,13 +59,11 @@ class Place(Protocol):
 
 
 class DaskWorkers:
-    """The workers of a Dask cluster; `client` as workbench.Cluster takes it, None for `count` embedded ones. `named` is
-    task -> name or address of a worker."""
+    """The workers of a Dask cluster; `client` as workbench.Cluster takes it, None for `count` embedded ones."""
 
-    def __init__(self, client: Any, count: int, named: Mapping[str, Any], dashboard_address: str | None,
-                 timeout: float) -> None:
+    def __init__(self, client: Any, count: int, wanted: Wishes, dashboard_address: str | None, timeout: float) -> None:
         self._local: Any = None
-        self._named, self._owns_client, self._taken = named, True, False
+        self._wanted, self._owns_client, self._taken = wanted, True, False
         self.addresses: dict[str, str] = {}
         self._rows: list[Rows] = []
         if client is None:
@@ -73,9 +72,23 @@ class DaskWorkers:
             self.client, self._owns_client = launch.resolve(client, timeout)
 
     def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
+        until = time.monotonic() + patience
+        while True:
+            found = self._connected(hellos, pool, timeout, max(0.0, until - time.monotonic()))
+            self._leases = Leases(self.client, next(iter(hellos.values())).session)
+            try:
+                self._leases.demand({task: address for task, (address, _) in found.items()}, self._wanted.resources, timeout)
+                return found
+            except BaseException as error:
+                for _, connection in found.values():
+                    connection.close()
+                if not isinstance(error, errors.ResourceExhaustedError) or time.monotonic() >= until:
+                    raise
+
+    def _connected(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
         limit = 4 * timeout + patience
         try:
-            return awaited(self.client.loop, connect_tasks(self.client, self._named, hellos, pool, timeout, patience), limit,
+            return awaited(self.client.loop, connect_tasks(self.client, self._wanted, hellos, pool, timeout, patience), limit,
                            stoppable=patience > 0)
         except TimeoutError as error:
             if isinstance(error, errors.Error):
@@ -88,7 +101,6 @@ class DaskWorkers:
         self._journal = journal
         journal.set_status(page=launch.page_of(self.client))
         self.reporter.members(addresses)
-        self._leases = Leases(self.client, session)
         self._leases.take(addresses)
         self._taken = True
         self._open = session, dict(addresses)
@@ -108,6 +120,7 @@ class DaskWorkers:
 
     def close(self) -> None:
         if self._taken and self.client.status == "running" and self._local is None:
+            self._leases.wait()
             self._leases.close()
             self.reporter.goodbye()
         if self._taken:

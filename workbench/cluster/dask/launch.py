@@ -10,14 +10,15 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from multiprocessing import resource_tracker
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import dask
 from distributed import Client, LocalCluster, SpecCluster, Status
 from distributed.utils import get_mp_context
 
 from workbench import errors
-from workbench.cluster.dask.choice import assign, limited
+from workbench.cluster.dask.choice import Wishes, assign, limited
 from workbench.cluster.dask.nanny import ScriptlessNanny
 from workbench.cluster.dask.page import ROUTE, WorkbenchScheduler
 from workbench.cluster.task.host import WorkbenchWorker
@@ -148,17 +149,17 @@ async def install_page(client: Client) -> None:
                        "adaptive scaling may stop workers that hold variables", type(error).__name__, error)
 
 
-async def choose_workers(client: Client, tasks: tuple[str, ...], named: Mapping[str, Any],
-                         answering: bool = False) -> dict[str, str]:
+async def choose_workers(client: Client, tasks: tuple[str, ...], wanted: Wishes, answering: bool = False) -> dict[str, str]:
     """task -> address of a Dask worker, see choice.assign; runs on the client's loop.
 
     With `answering`, workers that do not answer do not count, nor are they waited for while there are enough others.
     """
     info = (await client.scheduler.identity(n_workers=-1))["workers"]
-    counts = await _hosted(client, list(info), len(tasks) if answering else len(info))
-    hosted = {address: counts[address] for address in info if not answering or counts[address] < _SILENT}
-    workers = {address: info[address] for address in hosted}
-    found = assign(tasks, workers, hosted, named)
+    enough = len(tasks) if answering and not wanted.resources else len(info)
+    idle = await _idle(client, list(info), enough)
+    hosted = {address: idle[address].hosted for address in info if not answering or idle[address].hosted < _SILENT}
+    workers = {address: {**info[address], "free": idle[address].free} for address in hosted}
+    found = assign(tasks, workers, hosted, wanted)
     for task, limit in limited(found, workers).items():
         logger.warning("workbench: %s is on a Dask worker that is killed when it holds %.1f GB, variables included; start "
                        "workers with --memory-limit 0", task, 0.95 * limit / 1e9)
@@ -185,27 +186,34 @@ def call_again(client: Client) -> None:
         cluster.scale(len(cluster.worker_spec))
 
 
-async def _hosted(client: Client, addresses: list[str], enough: int) -> dict[str, int]:
-    """How many tasks each worker hosts; those that do not answer, or not soon while `enough` others do, come last."""
+class _Idle(NamedTuple):
+    """How many tasks a worker has, and which of Dask's resources nobody has taken."""
+
+    hosted: int
+    free: Mapping[str, float] = MappingProxyType({})
+
+
+async def _idle(client: Client, addresses: list[str], enough: int) -> dict[str, _Idle]:
+    """What each worker has to give; those that do not answer, or not soon while `enough` others do, come last."""
     asked = {address: asyncio.ensure_future(_ask(client, address)) for address in addresses}
     if enough < len(asked):
         await asyncio.wait(asked.values(), timeout=_SOON)
     while (waiting := [one for one in asked.values() if not one.done()]) and enough > sum(
-            one.done() and one.result() < _SILENT for one in asked.values()):
+            one.done() and one.result().hosted < _SILENT for one in asked.values()):
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    counts = {}
+    found = {}
     for address, one in asked.items():
-        counts[address] = one.result() if one.done() else _SILENT
+        found[address] = one.result() if one.done() else _Idle(_SILENT)
         one.cancel()
-    return counts
+    return found
 
 
-async def _ask(client: Client, address: str) -> int:
+async def _ask(client: Client, address: str) -> _Idle:
     try:
         async with asyncio.timeout(_PATIENCE):
             status = await client.rpc(address).wb_status()
-        return int(status["hosted"])
+        return _Idle(int(status["hosted"]), dict(status["free"]))
     except (OSError, TimeoutError, KeyError, TypeError) as error:
         logger.warning("workbench: worker %s did not say what it hosts (%s); it is used last", address,
                        str(error) or type(error).__name__)
-        return _SILENT
+        return _Idle(_SILENT)

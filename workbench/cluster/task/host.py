@@ -77,6 +77,8 @@ class TaskHost:
         self._worker = worker
         self._loop: asyncio.AbstractEventLoop = worker.loop.asyncio_loop
         self._lock = threading.Lock()
+        self._came = threading.Condition(self._lock)
+        self._leased: set[tuple[int, str]] = set()
         self.pool = BufferPool()
         self.tasks: dict[tuple[int, str], Task] = {}
         self._ticking = self._over = False
@@ -119,6 +121,7 @@ class TaskHost:
                 if not self.tasks:
                     turns.shorten()
                 self.tasks[key] = task
+                self._came.notify_all()
         if over:
             connection.close()
             return
@@ -152,15 +155,21 @@ class TaskHost:
             self.pool.clear()
 
     async def status(self) -> dict[str, Any]:
-        """Dask handler: what this worker hosts."""
+        """Dask handler: what this worker hosts, has free of Dask's resources, and of which tasks it has the lease."""
         tasks = list(self.tasks.values())
-        return {"hosted": len(tasks), "tasks": [{k: str(v) for k, v in task.facts().items()} for task in tasks]}
+        return {"hosted": len(tasks), "free": dict(self._worker.state.available_resources), "leased": list(self._leased),
+                "tasks": [{k: str(v) for k, v in task.facts().items()} for task in tasks]}
 
-    def wait_for_end(self, session: int, task: str) -> None:
-        """Block until the task has ended; at once if it is not here."""
-        found = self.tasks.get((session, task))
+    def wait_for_end(self, session: int, task: str, arrival: float) -> None:
+        """Block until the task has ended; `arrival` seconds if it does not come."""
+        key = session, task
+        with self._came:
+            self._came.wait_for(lambda: key in self.tasks, arrival)
+            found = self.tasks.get(key)
         if found is not None:
+            self._leased.add(key)
             found.over.wait()
+            self._leased.discard(key)
 
     def _end_others(self, task: Task) -> None:
         """The sessions of other processes end here: what they run must not write over what `task` is about to restore."""
