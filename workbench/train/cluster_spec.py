@@ -12,7 +12,8 @@ __all__ = ["ClusterSpec"]
 class ClusterSpec:
     """Jobs and their tasks: `{"ps": [address, …], "worker": [address, …]}`, or task number -> address for a job.
 
-    A copy of another ClusterSpec is made from it, and one from a ClusterDef. Raises DtypeError for anything else.
+    A copy of another ClusterSpec is made from it, and one from a ClusterDef. Raises DtypeError for anything else. In the place
+    of a task's address may stand that of a Dask scheduler, as "tcp://host:port/name of the program": see `from_scheduler`.
     """
 
     def __init__(self, cluster: Mapping[str, Sequence[str] | Mapping[int, str]] | ClusterSpec) -> None:
@@ -25,6 +26,21 @@ class ClusterSpec:
             raise errors.DtypeError(f"ClusterSpec: {cluster!r} is a {type(cluster).__name__}; pass a dictionary from job "
                                     "to addresses")
         self._jobs = {str(job): _tasks(str(job), tasks) for job, tasks in cluster.items()}
+
+    @classmethod
+    def from_scheduler(cls, scheduler: Any, program: str = "program", /, **jobs: int) -> ClusterSpec:
+        """Jobs with so many tasks each, whose processes need no addresses of their own: each tells the Dask `scheduler` (its
+        address, or a Client of it) where it is, and asks it for the others. Programs that run at the same time need different
+        names. InvalidArgumentError for what is no address, name or number of tasks."""
+        address = getattr(getattr(scheduler, "scheduler", scheduler), "address", scheduler)
+        if not isinstance(address, str) or not address.partition("://")[2] or not program or "/" in program:
+            raise errors.InvalidArgumentError(f"ClusterSpec.from_scheduler: the scheduler is {address!r} and the program "
+                                              f"{program!r}; pass an address as 'tcp://host:8786', and a name without /")
+        for job, count in jobs.items():
+            if type(count) is not int or count < 1:
+                raise errors.InvalidArgumentError(f"ClusterSpec.from_scheduler: {job}={count!r} is not a number of tasks; pass "
+                                                  "1 or more")
+        return cls({job: [f"{address}/{program}"] * count for job, count in jobs.items()})
 
     @property
     def jobs(self) -> list[str]:

@@ -77,8 +77,8 @@ def test_what_somebody_has_taken_is_not_there():
     known = having(a=GPU, b=GPU, c={})
     known["tcp://a:a"]["free"] = {"GPU": 0.0}
     with pytest.raises(errors.ResourceExhaustedError, match=(
-            "worker=2 need 2 workers that have GPU=1 free each, but there are 1: a has GPU=1, 0 free, b has GPU=1, 1 free, c has no "
-            "GPU; start workers with --resources 'GPU=1', end what has taken them, or ask for fewer tasks")):
+            "worker=2 need 2 workers that have GPU=1 free each, but there are 1: a has GPU=1, 0 free, b has GPU=1, 1 free, c "
+            "has no GPU; start workers with --resources 'GPU=1', end what has taken them, or ask for fewer tasks")):
         idle(known, GPU, GPU)
 
 

@@ -261,10 +261,10 @@ class Cluster(Staying):
         self._need(programs)
         members = {task: self._tracker.member(task) for task in programs}
         parties = dict.fromkeys([*programs, *(target for each in targets.values() for target in each)], "")
-        asked = {}
+        asked, at = {}, self.addresses
         try:
             for task, member in members.items():
-                others = dict.fromkeys(targets.get(task, ()), "")
+                others = {target: at.get(target, "") for target in targets.get(task, ())}
                 with deferred_interrupt():
                     asked[task] = member.begin(m.RegisterPartition(handle, programs[task], others, parties))
             for done, (task, number) in enumerate(asked.items(), 1):

@@ -1,6 +1,8 @@
 """Where the tasks of a cluster live: on Dask workers, or in processes at known addresses; reached and looked after here."""
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import copy
 import json
 import logging
@@ -9,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from workbench import errors
+from workbench.cluster.chief.directory import Directory
 from workbench.cluster.chief.opening import connect_tasks
 from workbench.cluster.dask import launch
 from workbench.cluster.dask.choice import Wishes
@@ -37,7 +40,7 @@ class Place(Protocol):
 
     client: Any
     addresses: dict[str, str]
-    """task -> address, of those that are known without looking."""
+    """task -> address, "" of those that are not known without looking."""
 
     def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
         """A connection to each task of `hellos`; `patience` seconds are waited for what is not there yet."""
@@ -132,7 +135,7 @@ class DaskWorkers:
 
 
 class Addresses:
-    """The processes of a program that is started once per task, each at its address (task -> "tcp://host:port").
+    """The processes of a program that is started once per task, where the `directory` says.
 
     `caller` is the task that this process is itself; `spec` (task -> address as written) is what all have to agree on, and
     so is the `secret`, "" for none.
@@ -140,9 +143,9 @@ class Addresses:
 
     client = None
 
-    def __init__(self, listener: Listener, addresses: Mapping[str, str], caller: str, spec: Mapping[str, str],
-                 secret: str) -> None:
-        self._listener, self.addresses, self._caller = listener, dict(addresses), caller
+    def __init__(self, listener: Listener, directory: Directory, caller: str, spec: Mapping[str, str], secret: str) -> None:
+        self._listener, self._directory, self._caller = listener, directory, caller
+        self.addresses = {**directory.known, caller: listener.address}
         self._key = derived(secret, "chief")
         self._spec = json.dumps(dict(spec))
 
@@ -152,34 +155,48 @@ class Addresses:
         made._caller = caller
         return made
 
+    def find(self, task: str, timeout: float) -> str:
+        """Where a task is; "" where nobody says it."""
+        with contextlib.suppress(OSError):
+            return self._listener.call(self._directory.find(task, timeout))
+        return ""
+
     def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
         return self._listener.call(self._connect(hellos, pool, timeout, patience), stoppable=patience > 0)
 
     async def _connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
-        calls = (self._reach(hello, pool, timeout, patience) for hello in hellos.values())
-        return {task: (self.addresses[task], one) for task, one in zip(hellos, await connect_all(calls))}
+        found: dict[str, str] = {}
+        made = await connect_all(self._reach(hello, pool, timeout, patience, found) for hello in hellos.values())
+        return {task: (found[task], one) for task, one in zip(hellos, made)}
 
-    async def _reach(self, hello: Hello, pool: BufferPool, timeout: float, patience: float) -> Connection:
-        """A process that is not there yet is waited for, and who is waited for is said.
+    async def _reach(self, hello: Hello, pool: BufferPool, timeout: float, patience: float,
+                     found: dict[str, str]) -> Connection:
+        """A process that is not there yet is waited for, and who is waited for is said. One that was started again may be
+        elsewhere: each try looks.
 
         Within one try Dask looks less and less often, so tries are short, in proportion to the time waited so far.
         """
-        began, waited, said, address = time.monotonic(), 0.0, _SAID_AFTER, self.addresses[hello.task]
+        began, waited, said, task = time.monotonic(), 0.0, _SAID_AFTER, hello.task
         asked = Hello(**{**vars(hello), "caller": self._caller, "spec": self._spec})
         while True:
-            limit = min(timeout, patience - waited, max(_FIRST_TRY, waited / 4))
+            limit = max(0.1, min(timeout, patience - waited, max(_FIRST_TRY, waited / 4)))
+            found.pop(task, None)
             try:
-                return await connect(self._listener.rpc, address, asked, pool, max(0.1, limit), self._key)
+                found[task] = self.addresses[task] or await self._directory.find(task, limit)
+                return await connect(self._listener.rpc, found[task], asked, pool, limit, self._key)
             except errors.UnavailableError as error:
                 waited = time.monotonic() - began
+                at = f" at {found[task]}" if task in found else ""
+                why = f"nobody answers{at}" if at else error.message
                 if waited >= patience:
-                    raise errors.UnavailableError(f"Server: {self._caller} waited {waited:.0f} s for {hello.task}, and nobody "
-                                                  f"answers at {address}; start that process, with the same ClusterSpec"
-                                                  ) from error
+                    raise errors.UnavailableError(f"Server: {self._caller} waited {waited:.0f} s for {task}, and {why}; start "
+                                                  "that process, with the same ClusterSpec") from error
                 if waited >= said:
                     said = 2 * waited
-                    logger.warning("workbench: %s waits for %s at %s, for %.0f s so far; start that process", self._caller,
-                                   hello.task, address, waited)
+                    logger.warning("workbench: %s waits for %s%s, for %.0f s so far; start that process", self._caller, task,
+                                   at, waited)
+                if not at:
+                    await asyncio.sleep(limit / 10)
 
     def opened(self, session: int, addresses: Mapping[str, str], timeout: float, journal: Journal) -> None:
         """They look after themselves."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.chief.directory import Directory, kept_by, own_address
 from workbench.cluster.chief.places import Addresses
 from workbench.cluster.chief.tracker import EPOCH
 from workbench.cluster.link.admission import KEY_BYTES
@@ -33,6 +34,7 @@ logger = logging.getLogger("workbench")
 _PROTOCOLS = {None: "tcp", "grpc": "tcp", "tcp": "tcp", "tls": "tls"}
 _HEARTBEAT = 30.0      # seconds
 _LOWEST_PORT = 10_000      # of free ones; those of well-known services are below
+_ANSWER_SECONDS = 30.0      # that a Dask scheduler may take to hear where a process is
 _END_SECONDS = 5.0    # that a parameter server may take to hear of the end of the job
 
 
@@ -42,7 +44,8 @@ class Server:
     Every process makes a Server of the same ClusterSpec, which listens at the address that the spec gives it. A session of
     any process runs on all tasks: what its graph places on /job:ps runs in the processes of that job, whose variables and
     queues all sessions share by name. A session connects to a task when a graph first needs it, and waits up to `patience`
-    seconds for a process that has not started, saying so. `join()` serves the others until the job is over.
+    seconds for a process that has not started, saying so. `join()` serves the others until the job is over. Where the spec
+    names a Dask scheduler (`ClusterSpec.from_scheduler`) a process listens at any free port, and others ask that where it is.
 
     With the environment variable WB_CLUSTER_KEY, one secret in all processes, only who knows it is let in.
     A ConfigProto `config` holds for sessions to it that bring none; its `intra_op_parallelism_threads` are this process's.
@@ -79,12 +82,25 @@ class Server:
         """Listen; for a server made with start=False. Starting twice is fine."""
         with self._lock:
             if self._listener is None:
-                name, spec = self.name, _named(self.cluster)
-                self._listener = Listener(name, f"{self._scheme}://{_resolved(name, self._address)}")
+                name, spec, kept = self.name, _named(self.cluster), kept_by(self._address)
+                self._listener = Listener(name, f"{self._scheme}://{_resolved(name, self._address)}" if kept is None else
+                                          own_address(self._scheme, kept[0]))
+                self._directory = Directory(self._listener, spec, self._scheme)
                 self._host = ProgramHost(self._listener, name, spec, _chief(self.cluster), settings.cluster_key)
+                self._say(name)
                 serving.update(dict.fromkeys(self._addresses(), self))
                 atexit.register(self.close)
                 _warn_of_strangers(name, self._listener.address)
+
+    def _say(self, name: str) -> None:
+        assert self._listener is not None
+        try:
+            self._directory.say(name, _ANSWER_SECONDS)
+        except BaseException:
+            listener, self._listener = self._listener, None
+            self._host.close(f"{name} did not start")
+            listener.close()
+            raise
 
     def _addresses(self) -> set[str]:
         """What programs write behind "grpc://" to mean this server: where the spec says that it is, and where it is."""
@@ -92,7 +108,8 @@ class Server:
         found = self._listener.address.rpartition("://")[2]
         host, _, port = found.rpartition(":")
         here = {f"localhost:{port}"} if host in ("127.0.0.1", "[::1]") else set()
-        return here | {found} | ({self._address} if not self._address.endswith(":0") else set())
+        named = kept_by(self._address) is None and not self._address.endswith(":0")
+        return here | {found} | ({self._address} if named else set())
 
     @property
     def name(self) -> str:
@@ -107,7 +124,7 @@ class Server:
             if self._listener is None:
                 raise errors.FailedPreconditionError("Server: it was made with start=False; call start() first")
             if self._made is None:
-                self._made = _ProgramCluster(self._listener, self.name, self.cluster, self._scheme, self._patience)
+                self._made = _ProgramCluster(self._listener, self._directory, self.name, self.cluster, self._patience)
                 self._made.session_config = self._config
             return self._made
 
@@ -127,6 +144,7 @@ class Server:
         if made is not None:
             made.close()
         if listener is not None:
+            self._directory.withdraw(self.name)
             self._host.close(f"the process of {self.name} ended")
             listener.close()
             atexit.unregister(self.close)
@@ -189,14 +207,13 @@ class _ProgramCluster(Cluster):
     keeps_state = True
     session_config: Any = None      # of sessions that bring none
 
-    def __init__(self, listener: Listener, name: str, spec: ClusterSpec, scheme: str, patience: float) -> None:
+    def __init__(self, listener: Listener, directory: Directory, name: str, spec: ClusterSpec, patience: float) -> None:
         named = _named(spec)
         tasks = (name, *(task for task in named if task != name))
-        addresses = {**{task: f"{scheme}://{address}" for task, address in named.items()}, name: listener.address}
         self._prepare(tasks, name, "graph", _HEARTBEAT, None, 10.0, True, {}, journal)
         self._patience = patience
         self._tracker.driver, self._tracker.incarnation = name, secrets.randbits(63)
-        self._place = place = Addresses(listener, addresses, name, named, settings.cluster_key)
+        self._place = place = Addresses(listener, directory, name, named, settings.cluster_key)
         self._ends = place.of(_chief(spec))
         self._begin(())
 
@@ -208,7 +225,7 @@ class _ProgramCluster(Cluster):
 
     def _tell_the_end(self, task: str) -> None:
         """Nobody tells it again: one that is slow to answer is waited for, one that does not listen has heard it."""
-        if not _listens(self._ends.addresses[task]):
+        if not _listens(self._ends.find(task, _END_SECONDS)):
             return
         hello = Hello(secrets.randbits(63), "chief", task, True, self._host, secrets.token_hex(KEY_BYTES))
         with contextlib.suppress(errors.Error):
@@ -221,6 +238,8 @@ def _listens(address: str) -> bool:
     """Is there a process at this address? Over TLS whoever calls and says nothing would be reported, so that nobody calls."""
     scheme, _, place = address.partition("://")
     host, _, port = place.rpartition(":")
+    if not port:
+        return False
     try:
         if scheme != "tls":
             socket.create_connection((host.strip("[]"), int(port)), _END_SECONDS).close()

@@ -113,9 +113,9 @@ def _too_few(task: str, tasks: Sequence[str], ranked: Sequence[str], workers: Ma
     able = [address for address in ranked if _has(workers[address], amounts)]
     alike = [other for other in tasks if wanted.resources[other] == amounts]
     return errors.ResourceExhaustedError(
-        f"Cluster: {_counts(alike)} need {len(alike)} workers that have {_written(amounts)} free each, but there are {len(able)}"
-        f": {_described(ranked, workers, amounts)}; start workers with --resources {_flag(amounts)!r}, end what has taken them, "
-        "or ask for fewer tasks")
+        f"Cluster: {_counts(alike)} need {len(alike)} workers that have {_written(amounts)} free each, but there are "
+        f"{len(able)}: {_described(ranked, workers, amounts)}; start workers with --resources {_flag(amounts)!r}, end what has "
+        "taken them, or ask for fewer tasks")
 
 
 def _described(addresses: Collection[str], workers: Mapping[str, Mapping[str, Any]], amounts: Amounts) -> str:

@@ -124,6 +124,7 @@ class Task:
 
     def _register(self, number: int, message: m.RegisterPartition) -> None:
         self._registering[message.handle] = True
+        self.tasks.update({target: address for target, address in message.targets.items() if address})
         try:
             self._prepare(message.handle, message.program)
             self._parties[message.handle] = frozenset(message.parties)
@@ -388,10 +389,9 @@ class Task:
                 logger.exception("workbench: the engine of %s did not close", self.name)
         self._forget(self)
         self.over.set()
-        others = [*self._links.values(), *self._inbound]
         if self._group.leadership.mine:
             self._group.finish_others(self.control)
-        for connection in others:
+        for connection in (others := [*self._links.values(), *self._inbound]):
             connection.close()
         until = time.monotonic() + _GOODBYE
         for connection in others:

@@ -81,8 +81,9 @@ class Opened(Message):
 
 @dataclass(frozen=True)
 class RegisterPartition(Message):
-    """Chief -> task: keep `program` under `handle`; `targets` (task -> "") are the tasks it sends to, `parties` (the
-    same) all that have a part in the step. The program travels beside the body, as arrays do."""
+    """Chief -> task: keep `program` under `handle`; `targets` (task -> its address, "" for the one that OpenTask said) are the
+    tasks it sends to, `parties` (task -> "") all that have a part in the step. The program travels beside the body, as arrays
+    do."""
 
     kind = 3
     handle: Name

@@ -1,0 +1,89 @@
+"""Where the processes of a ClusterSpec are: at the addresses that it gives, or where they told its Dask scheduler."""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from distributed.utils import get_ip
+
+from workbench import errors
+from workbench.cluster.task.program import Listener
+
+__all__ = ["Directory", "kept_by", "own_address"]
+
+_GOODBYE = 2.0      # seconds that a scheduler may take to hear that a process ends
+
+
+def kept_by(address: str) -> tuple[str, str] | None:
+    """(address of a Dask scheduler, name of a program) of a task with "tcp://host:port/name" in a ClusterSpec; None for one at
+    an address of its own."""
+    scheme, _, rest = address.rpartition("://")
+    if not scheme:
+        return None
+    place, _, program = rest.partition("/")
+    return f"{scheme}://{place}", program or "program"
+
+
+def own_address(scheme: str, scheduler: str) -> str:
+    """Where a process listens that tells this scheduler of it: a free port, where other machines reach it as the scheduler
+    does. Encrypted where the scheduler is."""
+    theirs, _, place = scheduler.partition("://")
+    host, _, port = place.rpartition(":")
+    if not host or not port.isdigit():
+        raise errors.InvalidArgumentError(f"Server: the ClusterSpec names the Dask scheduler {scheduler!r}; write it as "
+                                          "tcp://host:port or tls://host:port")
+    ip = get_ip(host.strip("[]"), int(port))
+    return f"{'tls' if 'tls' in (scheme, theirs) else 'tcp'}://{f'[{ip}]' if ':' in ip else ip}:0"
+
+
+class Directory:
+    """`spec` is task -> address as the ClusterSpec has it, `scheme` that of those which are addresses of tasks: these are
+    `known`, for the others that is ""."""
+
+    def __init__(self, listener: Listener, spec: Mapping[str, str], scheme: str) -> None:
+        self._listener = listener
+        self._kept = {task: kept for task, address in spec.items() if (kept := kept_by(address)) is not None}
+        self.known = {task: "" if task in self._kept else f"{scheme}://{address}" for task, address in spec.items()}
+
+    async def find(self, task: str, timeout: float) -> str:
+        """Where the task is, on the listener's loop; UnavailableError when the scheduler does not know it yet, or does not
+        answer within `timeout` seconds."""
+        if self.known[task]:
+            return self.known[task]
+        kept = self._kept[task]
+        found = await self._ask(kept, task, timeout, "get_metadata", default="")
+        if not found:
+            raise errors.UnavailableError(f"it has not told the Dask scheduler at {kept[0]} where it is")
+        return str(found)
+
+    def say(self, task: str, timeout: float) -> None:
+        """The task is this process: from now on it is found. UnavailableError when the scheduler does not answer."""
+        kept = self._kept.get(task)
+        if kept is not None:
+            try:
+                self._listener.call(self._ask(kept, task, timeout, "set_metadata", value=self._listener.address))
+            except errors.UnavailableError as error:
+                raise errors.UnavailableError(f"Server: {task} cannot be found by others: {error.message}; start it, or "
+                                              "correct the ClusterSpec") from error
+
+    def withdraw(self, task: str) -> None:
+        """This process ends: nobody need look for it there; unless another has taken its place."""
+        kept = self._kept.get(task)
+        if kept is not None:
+            with contextlib.suppress(OSError):                  # the scheduler has ended before
+                self._listener.call(self._withdraw(kept, task))
+
+    async def _withdraw(self, kept: tuple[str, str], task: str) -> None:
+        if await self.find(task, _GOODBYE) == self._listener.address:
+            await self._ask(kept, task, _GOODBYE, "set_metadata", value="")
+
+    async def _ask(self, kept: tuple[str, str], task: str, timeout: float, what: str, **more: Any) -> Any:
+        scheduler, program = kept
+        try:
+            async with asyncio.timeout(timeout):
+                return await getattr(self._listener.rpc(scheduler), what)(keys=["workbench", program, task], **more)
+        except OSError as error:
+            raise errors.UnavailableError(f"the Dask scheduler at {scheduler}, which knows where it is, does not answer "
+                                          f"({error or type(error).__name__})") from error
