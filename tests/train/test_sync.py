@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import workbench as wb
 from tests.eventually import eventually
 from workbench import errors
+from workbench.core.state.accumulators import Accumulator
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("graph")
 class Model:
     """w with a gradient fed per worker: the update is -mean(gradients)."""
 
-    def __init__(self, aggregate: int, total: int, **options: bool) -> None:
+    def __init__(self, aggregate: int, total: int, **options: Any) -> None:
         self.step = wb.train.get_or_create_global_step()
         self.w = wb.Variable([0.0, 0.0], name="w")
         self.optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), aggregate, total,
@@ -260,7 +262,30 @@ def test_a_worker_takes_the_examples_of_the_step_for_which_its_gradients_count()
     assert asked == [0, 1, 2]
 
 
+def test_backups_are_chosen_in_any_training_and_begin_anew_with_it():
+    """A session of its own loop: worker 1 never comes, and after fifty rounds of the others nobody waits for slow ones."""
+    model = Model(3, 3, backups="auto")
+    hooks = [model.optimizer.make_session_run_hook(is_chief=True)]
+    with wb.train.MonitoredTrainingSession(hooks=hooks) as session:
+        model.optimizer.lose_workers(session, 1)
+        for number in range(50):
+            assert model.optimizer.backups == 0
+            joined(*[model.send(session, worker, [1.0, 1.0]) for worker in (0, 2)])
+            if number == 40:
+                held, = session._tf_sess().backend.container.of(Accumulator).values()
+                held.arrivals.extend([("0", 0.01), ("1", 5.0), ("2", 0.01)] * 1000)
+        eventually(lambda: model.optimizer.backups == 1)
+        joined(*[model.send(session, worker, [1.0, 1.0]) for worker in (0, 2)])
+        assert session.run(model.step) == 51
+        hooks[0].after_create_session(session, None)           # as after a loss
+        assert model.optimizer.backups == 0
+
+
 def test_initial_tokens_and_uses_that_cannot_work():
+    for options, text in (({"backups": 1}, "backups is 1; use \"auto\", or replicas_to_aggregate for a fixed number"),
+                          ({"backups": "auto", "keep_stale_tokens": True}, "tokens of old steps are kept, so that every")):
+        with pytest.raises(errors.InvalidArgumentError, match=text):
+            wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 1, 3, **options)
     optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 3, 1)
     with pytest.raises(errors.FailedPreconditionError, match="get_init_tokens_op: there is no training step yet"):
         optimizer.get_init_tokens_op()

@@ -37,7 +37,6 @@ __all__ = ["classifier", "fit", "start", "train"]
 
 _HIDDEN = 128
 _EVALUATE_SECONDS = 5.0    # between evaluations, where a tenth of the run takes longer
-_ADAPT_STEPS = 50          # between two looks at how many workers are waited for
 _REPORT_SECONDS = 0.1      # between progress records, and between the step numbers that views are told
 
 
@@ -162,7 +161,7 @@ class _Run:
         self.replicas, self.data, self.steps, self.batch, self._stop_at_nan = replicas, data, steps, batch, stop_at_nan
         self.loss: float | None = None
         self._data_lock, self._count_lock = threading.Lock(), threading.Lock()
-        self._claimed = self._adapted = self._before = 0      # steps begun; step of the newest look at stragglers; global step
+        self._claimed = self._before = 0      # steps begun; global step
         self.done = self._inside = self._lives = 0      # steps done; those begun and not ended; how often it began
         self._left: set[int] = set()          # workers that are through
         self._coordinator: Any = None
@@ -255,16 +254,13 @@ class _Run:
         return self.done < self.steps
 
     def _look_after(self) -> None:
-        """What applies gradients of several workers may have failed; and how many are waited for may need a change."""
+        """What applies gradients of several workers may have failed."""
         if self._coordinator.should_stop() and not self._stop.is_set():
             try:
                 self._coordinator.raise_requested_exception()
             except LOSSES:
                 if self.session is self._plain:      # else the next step brings training back
                     raise
-        if self.done - self._adapted >= _ADAPT_STEPS:
-            self._adapted = self.done
-            self.replicas.adapt(self.session)
 
     def _explain(self, error: BaseException) -> None:
         """A step that waits for gradients to be applied finds its queue closed when they no longer are: raise why."""

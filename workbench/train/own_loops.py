@@ -101,7 +101,7 @@ def _in_rounds(model: Callable[[], Tower], rounds: Rounds, workers: Sequence[str
         steps.append(ops.while_loop(lambda now: ops.less(now, end), apply, [rounds.first], back_prop=False).op)
     rounds.forget()
     return Replicas("backup", towers, [group(*steps, name="all_loops")], trainable_variables(), rounds.global_step,
-                    backups=backups)
+                    _fixed=backups)
 
 
 def _counted(build: Callable[[], Replicas]) -> Callable[[Any], tuple[Replicas, Any]]:

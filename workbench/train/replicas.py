@@ -19,7 +19,6 @@ from workbench.train.mirrors import BUCKET_BYTES, Mirrors, begin_mirrors, mean_o
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.staleness import Staleness
-from workbench.train.stragglers import choose_backups
 from workbench.train.sync import SyncReplicasOptimizer
 
 __all__ = ["MODES", "Replicas", "Tower", "check_mode", "check_step", "replicate"]
@@ -59,9 +58,12 @@ class Replicas:
     _leaves: list[Operation] = field(default_factory=list)
     _gone: set[int] = field(default_factory=set)
     _applying: threading.Thread | None = None      # takes the means of gradients and applies them
-    backups: int = 0
-    """How many of the workers are not waited for; with `backups="auto"` it changes in `adapt`."""
-    _adapts: bool = False
+    _fixed: int = 0      # backups of those that have no optimizer to ask
+
+    @property
+    def backups(self) -> int:
+        """How many of the workers are not waited for; with `backups="auto"` it changes while they train."""
+        return self._fixed if self._optimizer is None else self._optimizer.backups
 
     def start(self, session: Any, coordinator: Coordinator | None = None) -> None:
         """The variables have their values: begin, or begin anew after they were restored or another mode has trained."""
@@ -72,8 +74,6 @@ class Replicas:
         if self._optimizer is not None:
             self._gone.clear()
             self._optimizer.begin_membership()
-            if self._adapts:
-                self.backups = 0
             self._applying = self._optimizer.get_chief_queue_runner().create_threads(session, coordinator, start=True)[0]
 
     def leave(self, session: Any, worker: int) -> None:
@@ -83,20 +83,6 @@ class Replicas:
             self._optimizer.lose_workers(session, len(self._gone))
         elif self._leaves:
             session.run(self._leaves[worker])
-
-    def adapt(self, session: Any) -> int:
-        """With `backups="auto"`, choose their number anew from how long gradients took, now and then; returns it."""
-        if self._adapts and self._optimizer is not None:
-            names, seconds = session.run(self._optimizer.arrivals)
-            taken: dict[str, list[float]] = {}
-            for name, second in zip(names, seconds):
-                taken.setdefault(name.decode(), []).append(float(second))
-            if taken:
-                chosen = choose_backups(taken, len(self.towers))
-                if chosen != self.backups:
-                    self._optimizer.count_first(session, len(self.towers) - chosen)
-                    self.backups = chosen
-        return self.backups
 
     def finish(self, session: Any) -> None:
         """Training is over, or goes on in another mode: nobody waits for anybody, and no gradients are kept."""
@@ -136,10 +122,10 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     get_variable. In mode "async" each worker applies its own gradients to whatever the parameters are by then; in
     mode "sync" one step feeds all towers, averages their gradients in worker order, so that results do not depend on
     timing, and applies them once. In mode "backup" the gradients of the first n - `backups` workers of each step count
-    (SyncReplicasOptimizer); `backups="auto"` begins with none and lets `adapt` choose. In mode "stale" a worker applies its
-    own gradients, but begins no step that is more than `staleness` steps ahead of the slowest worker's (Ho et al. 2013).
-    In mode "mirror" each worker has copies of all variables that `model` trains, and their slots, so that no server is in the
-    way: one step feeds all towers, their mean gradients go around the ring of workers (all_sum), and each worker applies them
+    (SyncReplicasOptimizer); `backups="auto"` begins with none and chooses anew while they train. In mode "stale" a worker
+    applies its own gradients, but begins no step that is more than `staleness` steps ahead of the slowest worker's (Ho et al.
+    2013). In mode "mirror" each worker has copies of all variables that `model` trains, and their slots, so that no server is
+    in the way: one step feeds all towers, their mean gradients go around the ring of workers (all_sum), and each worker applies them
     to its own copies, which stay the same bits. Those of the first worker are the variables that other modes and checkpoints
     know. Dense gradients that are ready one after the other travel together, up to `bucket_bytes` (0: each alone): there are
     fewer messages, but the first waits for the last. `global_step` counts the updates.
@@ -225,7 +211,8 @@ def check_step(mode: str, global_step: Variable | None, consistent: bool = False
 def _backup(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, global_step: Any,
             backups: Any) -> Replicas:
     fixed = 0 if backups == "auto" else backups
-    graph, together = root_graph(), SyncReplicasOptimizer(optimizer, len(workers) - fixed, len(workers))
+    auto = "auto" if backups == "auto" else None
+    graph, together = root_graph(), SyncReplicasOptimizer(optimizer, len(workers) - fixed, len(workers), backups=auto)
     towers, steps = [], []
     for number, worker in enumerate(workers):
         with graph.device(spread.on(worker)), graph.name_scope(f"worker_{number}"):
@@ -234,8 +221,7 @@ def _backup(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str]
             steps.append(together.apply_gradients(together.compute_gradients(tower.loss), global_step))
     runner = together.get_chief_queue_runner()
     init = group(together.chief_init_op, name="begin")
-    return Replicas("backup", towers, steps, trainable_variables(), global_step, together, init, runner.cancel_op,
-                    backups=fixed, _adapts=backups == "auto")
+    return Replicas("backup", towers, steps, trainable_variables(), global_step, together, init, runner.cancel_op)
 
 
 def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, global_step: Any,

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from workbench import errors
@@ -19,6 +19,9 @@ from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.optimizers.schedules import LOCAL_STEP
 from workbench.train.sessions.coordinator import Coordinator, QueueRunner
 from workbench.train.sessions.hooks import SessionRunHook
+from workbench.train.stragglers import choose_backups
+
+_LOOK_ROUNDS = 50          # between two looks at how many workers are better not waited for
 
 __all__ = ["SyncReplicasOptimizer", "applied", "gathering", "sent"]
 
@@ -36,6 +39,8 @@ class SyncReplicasOptimizer(Optimizer):
     nobody compute gradients that are dropped. And of each worker one gradient counts per step, so that a step that was
     aborted half-way and tried again counts once. With m > n, or on request by `keep_stale_tokens`, max(n, m) tokens a step
     go through a queue and everything counts, as in TensorFlow 1.x.
+    With `backups="auto"` training begins with m; every 50 rounds the number that counts is chosen anew, at most m, from how
+    long each worker's gradients took (`workbench/train/stragglers.py`). `backups` is how many of the n are not waited for now.
     `lose_workers(session, k)` tells that k of n workers are gone for good: no more gradients than there are workers are
     waited for. `follow(session)` does so by itself when a cluster loses the task of a worker.
     `ready_for_local_init_op` names the global variables that have no value yet: a worker's local step begins with one of them.
@@ -44,7 +49,7 @@ class SyncReplicasOptimizer(Optimizer):
 
     def __init__(self, opt: Optimizer, replicas_to_aggregate: int, total_num_replicas: int | None = None,
                  variable_averages: Any = None, variables_to_average: Any = None, use_locking: bool = False,
-                 name: str = "sync_replicas", keep_stale_tokens: bool = False) -> None:
+                 name: str = "sync_replicas", keep_stale_tokens: bool = False, backups: Any = None) -> None:
         super().__init__(use_locking, name)
         self._opt, self._aggregate = opt, replicas_to_aggregate
         self._total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
@@ -53,13 +58,20 @@ class SyncReplicasOptimizer(Optimizer):
                                               f"total_num_replicas {self._total}; use at least 1 of each")
         self._tokens_per_step = max(self._total, self._aggregate)
         self._fresh = not keep_stale_tokens and self._aggregate <= self._total
+        if backups not in (None, "auto"):
+            raise errors.InvalidArgumentError(f"SyncReplicasOptimizer: backups is {backups!r}; use \"auto\", or "
+                                              "replicas_to_aggregate for a fixed number")
+        if backups == "auto" and not self._fresh:
+            raise errors.InvalidArgumentError("SyncReplicasOptimizer: backups is 'auto' but tokens of old steps are kept, so "
+                                              "that every gradient counts; leave one of both out")
+        self._adapts = backups == "auto"
         self._averages, self._averaged = variable_averages, variables_to_average
         self._global_step: Variable | None = None
         self._accumulators: dict[Variable, Any] = {}
         self._local_inits: list[Operation] = []
         self._workers: list[str] = []             # the device of each worker's gradients
         self._gone: set[str] = set()              # tasks of a cluster that were lost
-        self._losing = threading.Lock()           # two may be at once, each told on a thread of its own
+        self._losing = threading.RLock()          # two may be at once, and a look at stragglers on a thread of its own
         self._lost, self._counted = 0, replicas_to_aggregate      # workers that are gone; gradients that are waited for
 
     def compute_gradients(self, *args: Any, **options: Any) -> list[tuple[Any, Variable]]:
@@ -127,8 +139,8 @@ class SyncReplicasOptimizer(Optimizer):
         with graph.control_dependencies([update]), near(global_step), graph.control_dependencies([pushes.end("chief")]):
             release = self._release(self._tokens_per_step, global_step)
         with near(global_step):
-            self._runner = QueueRunner(self._tokens, [release], self._make_end(), self._make_end(), (
-                errors.OutOfRangeError, errors.CancelledError))      # its end cancels who waits for gradients
+            self._runner = _Applying(self._adapt if self._adapts else None, self._tokens, [release], self._make_end(),
+                                     self._make_end(), (errors.OutOfRangeError, errors.CancelledError))
         self._make_membership()
 
     def _make_end(self) -> Operation:
@@ -186,8 +198,9 @@ class SyncReplicasOptimizer(Optimizer):
         if lost >= self._total:
             raise errors.FailedPreconditionError(f"SyncReplicasOptimizer: {lost} of {self._total} workers are gone; "
                                                  "restore the newest checkpoint with new ones")
-        self._lost = lost
-        self._wait_for(session)
+        with self._losing:
+            self._lost = lost
+            self._wait_for(session)
 
     def count_first(self, session: Any, gradients: int) -> None:
         """From now on the first `gradients` of a step count, at most `replicas_to_aggregate`: the rest are backups."""
@@ -195,8 +208,24 @@ class SyncReplicasOptimizer(Optimizer):
         if not 1 <= gradients <= self._aggregate:
             raise errors.InvalidArgumentError(f"SyncReplicasOptimizer: {gradients} gradients are to count, but it was made for "
                                               f"1 to {self._aggregate}")
-        self._counted = gradients
-        self._wait_for(session)
+        with self._losing:
+            self._counted = gradients
+            self._wait_for(session)
+
+    @property
+    def backups(self) -> int:
+        """How many of all workers the newest rounds do not wait for."""
+        return max(0, self._total - self._counted)
+
+    def _adapt(self, session: Any) -> None:
+        """Choose anew how many gradients count, from how long the newest ones took."""
+        taken: dict[str, list[float]] = {}
+        for name, seconds in zip(*session.run(self.arrivals)):
+            taken.setdefault(name.decode(), []).append(float(seconds))
+        if taken:
+            counted = min(self._aggregate, self._total - choose_backups(taken, self._total))
+            if counted != self._counted:
+                self.count_first(session, counted)
 
     def _wait_for(self, session: Any) -> None:
         session.run(self._resize, {self._members: min(self._total - self._lost, self._counted)})
@@ -260,6 +289,20 @@ class SyncReplicasOptimizer(Optimizer):
         return self._opt.variables()
 
 
+class _Applying(QueueRunner):
+    """Applies the means, round after round; its end cancels who waits for gradients. `look(session)` is called now and then."""
+
+    def __init__(self, look: Callable[[Any], None] | None, *queue_and_operations: Any) -> None:
+        super().__init__(*queue_and_operations)
+        self._look, self._rounds = look, 0
+
+    def _step(self, sess: Any, enqueue_op: Any) -> None:
+        super()._step(sess, enqueue_op)
+        self._rounds += 1
+        if self._look is not None and self._rounds % _LOOK_ROUNDS == 0:
+            self._look(sess)
+
+
 def gathering(grad: Any, variable: Variable, name: str) -> ConditionalAccumulator:
     """An accumulator beside `variable` for gradients such as `grad`; it is empty when training is brought back."""
     kind = SparseConditionalAccumulator if isinstance(grad, IndexedSlices) else ConditionalAccumulator
@@ -305,6 +348,8 @@ class _SyncHook(SessionRunHook):
             self._init = self._optimizer.local_step_init_op
 
     def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
+        if self._chief:
+            self._optimizer.begin_membership()
         session.run(self._init)
         if self._chief:
             session.run(self._first)
