@@ -9,6 +9,7 @@ from workbench.train.sessions.recovery import (
     Begin,
     Damaged,
     GiveUp,
+    Hands,
     Lost,
     Progress,
     Recovery,
@@ -18,6 +19,7 @@ from workbench.train.sessions.recovery import (
     Restored,
     Resume,
     Wait,
+    follow,
 )
 
 LOSS, AGAIN = errors.AbortedError("a task was lost"), errors.UnavailableError("another")
@@ -86,6 +88,41 @@ def test_losses_in_a_row_end_it_but_one_step_starts_the_count_again(steps_betwee
         if steps_between:
             recovery.handle(Progress())
     assert recovery.handle(Lost(AGAIN)) == (Reopen(AGAIN) if steps_between else GiveUp(AGAIN))
+
+
+def test_decisions_are_carried_out_until_training_goes_on():
+    """A loss while it is brought back, a damaged checkpoint, and one that is whole."""
+    done: list[object] = []
+
+    def prepare(path: str | None) -> None:
+        done.append(path)
+        if done == [LOSS, "c-20"]:
+            raise AGAIN
+        if path == "c-20":
+            raise DAMAGE
+    hands = Hands(lambda because: done.append(because) or ("c-20", "c-10"), prepare, lambda: True)
+    recovery = Recovery(begun=True)
+    follow(recovery, Lost(LOSS), hands)
+    assert done == [LOSS, "c-20", AGAIN, "c-20", "c-10"] and recovery.losses == 2
+    hands = Hands(lambda because: (), prepare, lambda: True)
+    with pytest.raises(errors.AbortedError) as raised:
+        follow(Recovery(begun=True), Lost(LOSS), hands)
+    assert raised.value is LOSS
+
+
+def test_of_threads_that_lost_the_same_tasks_one_brings_them_back():
+    generation, done = [0], []
+    attempts = Attempts(lambda: generation[0])
+    marks = [attempts.mark() for _ in range(2)]
+
+    def how() -> None:
+        done.append(generation[0])
+        generation[0] += 1
+    for mark in marks:
+        attempts.bring_back(mark, LOSS, how)
+    assert done == [0]
+    attempts.bring_back(attempts.mark(), AGAIN, how)
+    assert done == [0, 1]
 
 
 def test_threads_that_waited_for_an_attempt_in_vain_end_as_it_did():

@@ -31,7 +31,8 @@ from workbench.train.sessions.background import Training
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.finite import first_not_finite
 from workbench.train.sessions.hooks import SessionRunHook
-from workbench.train.sessions.monitored import LOSSES, MonitoredTrainingSession
+from workbench.train.sessions.monitored import MonitoredTrainingSession
+from workbench.train.sessions.recovery import LOSSES
 
 __all__ = ["classifier", "fit", "start", "train"]
 

@@ -118,17 +118,17 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
               consistent: bool = False, bucket_bytes: int = BUCKET_BYTES) -> Replicas:
     """Build one tower of `model` per worker over shared variables spread across `servers` (all on one worker if empty).
 
-    `workers` and `servers` are device names such as "/job:worker/task:0". `model()` makes its variables with
-    get_variable. In mode "async" each worker applies its own gradients to whatever the parameters are by then; in
-    mode "sync" one step feeds all towers, averages their gradients in worker order, so that results do not depend on
-    timing, and applies them once. In mode "backup" the gradients of the first n - `backups` workers of each step count
-    (SyncReplicasOptimizer); `backups="auto"` begins with none and chooses anew while they train. In mode "stale" a worker
-    applies its own gradients, but begins no step that is more than `staleness` steps ahead of the slowest worker's (Ho et al.
-    2013). In mode "mirror" each worker has copies of all variables that `model` trains, and their slots, so that no server is
-    in the way: one step feeds all towers, their mean gradients go around the ring of workers (all_sum), and each worker applies them
-    to its own copies, which stay the same bits. Those of the first worker are the variables that other modes and checkpoints
-    know. Dense gradients that are ready one after the other travel together, up to `bucket_bytes` (0: each alone): there are
-    fewer messages, but the first waits for the last. `global_step` counts the updates.
+    `workers` and `servers` are device names such as "/job:worker/task:0". `model()` makes its variables with get_variable. In
+    mode "async" each worker applies its own gradients to whatever the parameters are by then; in mode "sync" one step feeds
+    all towers, averages their gradients in worker order, so that results do not depend on timing, and applies them once. In
+    mode "backup" the gradients of the first n - `backups` workers of each step count (SyncReplicasOptimizer); `backups="auto"`
+    begins with none and chooses anew while they train. In mode "stale" a worker applies its own gradients, but begins no step
+    that is more than `staleness` steps ahead of the slowest worker's (Ho et al. 2013). In mode "mirror" each worker has copies
+    of all variables that `model` trains, and their slots, so that no server is in the way: one step feeds all towers, their
+    mean gradients go around the ring of workers (all_sum), and each worker applies them to its own copies, which stay the same
+    bits. Those of the first worker are the variables that other modes and checkpoints know. Dense gradients that are ready one
+    after the other travel together, up to `bucket_bytes` (0: each alone): there are fewer messages, but the first waits for
+    the last. `global_step` counts the updates.
 
     With `consistent`, checkpoints of asynchronous replicas hold of each update all or nothing, on all servers: a push asks
     the server of `global_step`, which it needs, before it updates anything. Those of the other modes do without asking.

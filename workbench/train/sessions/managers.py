@@ -18,7 +18,7 @@ from workbench.train.saving.saver import Saver, default_saver, newest_checkpoint
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.hooks import SessionRunHook
 from workbench.train.sessions.monitored import MonitoredTrainingSession, Scaffold
-from workbench.train.sessions.recovery import GiveUp, Lost
+from workbench.train.sessions.recovery import Event, GiveUp, Lost
 from workbench.train.sessions.wrapped import created, told
 
 __all__ = ["ChiefSessionCreator", "MonitoredSession", "SessionCreator", "SessionManager", "SingularMonitoredSession",
@@ -113,21 +113,20 @@ class MonitoredSession(MonitoredTrainingSession):
     def _generation(self) -> int:
         return super()._generation() if self._creator is None else self._made
 
-    def _recover(self, generation: int, failures: int, loss: errors.Error) -> None:
-        if self._creator is None:
-            super()._recover(generation, failures, loss)
+    def _follow(self, event: Event) -> None:
+        if self._creator is None or not isinstance(event, Lost):
+            super()._follow(event)
             return
-        with self._lock, self._attempts.another(failures, loss), told():
-            if self._made == generation:      # else another thread has done so since
-                if isinstance(self._recovery.handle(Lost(loss)), GiveUp):
-                    raise loss
-                logger.warning("workbench: %s; a session is made anew", loss)
-                self._stop_threads()
-                with contextlib.suppress(errors.Error):      # of a session that is lost already
-                    self._session.close()
-                self._coord = Coordinator()
-                self._session = self._opened(None, None)
-                self._prepare(None)
+        with told():
+            if isinstance(self._recovery.handle(event), GiveUp):
+                raise event.error
+            logger.warning("workbench: %s; a session is made anew", event.error)
+            self._stop_threads()
+            with contextlib.suppress(errors.Error):      # of a session that is lost already
+                self._session.close()
+            self._coord = Coordinator()
+            self._session = self._opened(None, None)
+            self._prepare(None)
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
         """What `step_fn(step_context)` returns; it has `session`, `run_with_hooks` and `request_stop`, which ends the block of

@@ -29,24 +29,21 @@ from workbench.train.sessions.hooks import (
 )
 from workbench.train.sessions.hooks_more import StepCounterHook
 from workbench.train.sessions.recovery import (
+    LOSSES,
     Attempts,
-    Begin,
-    Damaged,
     Event,
-    GiveUp,
+    Hands,
     Lost,
+    Mark,
     Progress,
     Recovery,
-    Reopen,
     Reopened,
-    Restore,
-    Restored,
-    Wait,
+    follow,
 )
 from workbench.train.sessions.scaffold import Scaffold, kept, local_init
-from workbench.train.sessions.wrapped import LOSSES, run_with, told
+from workbench.train.sessions.wrapped import run_with, told
 
-__all__ = ["LOSSES", "MonitoredTrainingSession", "Scaffold"]
+__all__ = ["MonitoredTrainingSession", "Scaffold"]
 
 logger = logging.getLogger("workbench")
 
@@ -104,8 +101,9 @@ class MonitoredTrainingSession:
         self._ending = Ending(get_default_graph())
         self._session = self._opened(master, config)
         self._recovery = Recovery(led=not is_chief, alone=self._cluster() is None)
-        self._attempts = Attempts()
-        self._coord, self._stop, self._threads, self._lock = Coordinator(), False, list[threading.Thread](), threading.Lock()
+        self._hands = Hands(self._reopen, self._restore, lambda: self._can_recover())
+        self._attempts = Attempts(lambda: self._generation())
+        self._coord, self._stop, self._threads = Coordinator(), False, list[threading.Thread]()
         with contextlib.ExitStack() as undone:
             undone.callback(self._close)
             self._follow(Reopened(self._candidates()))
@@ -207,9 +205,7 @@ class MonitoredTrainingSession:
         self._ending.check()
         with self._tries() as tries:
             while True:
-                failures = self._attempts.failures
-                with self._lock:                                 # not while another thread brings the state back
-                    generation = self._generation()
+                mark = self._attempts.mark()
                 try:
                     self._check_threads()
                     values = self._run(SessionRunArgs(fetches, self._fed(feed_dict)), options, run_metadata, tries)
@@ -221,9 +217,9 @@ class MonitoredTrainingSession:
                     if lost is None:
                         self._tell_of_input(over=True)
                         raise
-                    self._recover(generation, failures, lost)
+                    self._recover(mark, lost)
                 except LOSSES as loss:
-                    self._recover(generation, failures, loss)
+                    self._recover(mark, loss)
 
     @contextlib.contextmanager
     def _tries(self) -> Iterator[contextlib.AbstractContextManager[Any]]:
@@ -297,50 +293,26 @@ class MonitoredTrainingSession:
     def _generation(self) -> int:
         return self._anew if self._cluster() is None else getattr(self._cluster(), "generation", 0)
 
-    def _recover(self, generation: int, failures: int, loss: errors.Error) -> None:
+    def _recover(self, mark: Mark, loss: errors.Error) -> None:
         """Bring training back after a loss, unless another thread has done so, or tried, since."""
         if not self._can_recover():
             if self._checkpoints is not None and hasattr(self._cluster(), "recover"):
                 loss.add_note(f"there is no checkpoint in {self._folder} to go on from")
             raise loss
-        with self._lock, self._attempts.another(failures, loss):
-            if self._generation() == generation:
-                self._follow(Lost(loss))
+        self._attempts.bring_back(mark, loss, lambda: self._follow(Lost(loss)))
 
     def _follow(self, event: Event) -> None:
         """Do what follows `event` until training can go on."""
         with told():
-            while event != Restored():
-                event = self._perform(event)
-        self._recovery.handle(event)
+            follow(self._recovery, event, self._hands)
 
-    def _perform(self, event: Event) -> Event:
-        """Do what follows `event`; what came of it. Raises where nothing can be done."""
-        action = self._recovery.handle(event)
-        try:
-            match action:
-                case Reopen(because):
-                    return self._reopen(because)
-                case Restore(path):
-                    if self._recovery.loss is not None:
-                        trace.journal.set_status(state="recovering", what=f"restoring {PurePath(path).name}", part=2, parts=2)
-                    self._prepare(path)
-                    return Restored()
-                case Begin() | Wait():
-                    self._prepare(None)
-                    return Restored()
-                case GiveUp(error):
-                    raise error
-        except errors.DataLossError as problem:
-            logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
-            return Damaged(problem)
-        except LOSSES as again:                                 # a task was lost while it was brought back
-            if isinstance(action, GiveUp) or not self._can_recover():
-                raise
-            return Lost(again)
-        raise AssertionError(action)
+    def _restore(self, path: str | None) -> None:
+        """Bring back the state of a checkpoint, begin without one, or wait for the chief, who does."""
+        if path is not None and self._recovery.loss is not None:
+            trace.journal.set_status(state="recovering", what=f"restoring {PurePath(path).name}", part=2, parts=2)
+        self._prepare(path)
 
-    def _reopen(self, because: errors.Error) -> Event:
+    def _reopen(self, because: errors.Error) -> tuple[str, ...]:
         fact = because.message.partition(";")[0]      # what else it says is for programs that do not go on
         logger.warning("workbench: %s; training goes on from %s", fact,
                        "the newest checkpoint" if self._chief else "what the chief restores")
@@ -355,7 +327,7 @@ class MonitoredTrainingSession:
         else:
             self._cluster().recover(empty=self._chief)
         self._coord.clear_stop()
-        return Reopened(self._candidates())
+        return self._candidates()
 
     def _stop_threads(self) -> None:
         self._coord.request_stop()

@@ -1,15 +1,22 @@
-"""What to do when a task is lost, as a pure state machine: events in, one action out; no sessions, clocks or files."""
+"""What to do when a task is lost, as a pure state machine: events in, one action out; no sessions, clocks or files. And its
+actions carried out, one thread at a time, by hands that are passed in."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import logging
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from workbench import errors
 
-__all__ = ["Action", "Attempts", "Begin", "Damaged", "Event", "GiveUp", "Lost", "Progress", "Recovery", "Reopen", "Reopened",
-           "Restore", "Restored", "Resume", "Wait"]
+__all__ = ["LOSSES", "Action", "Attempts", "Begin", "Damaged", "Event", "GiveUp", "Hands", "Lost", "Mark", "Progress",
+           "Recovery", "Reopen", "Reopened", "Restore", "Restored", "Resume", "Wait", "follow"]
 
+logger = logging.getLogger("workbench")
+
+LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
 _ATTEMPTS = 10            # losses in a row without a single step in between
 
 
@@ -139,13 +146,81 @@ class Recovery:
         return GiveUp(why)
 
 
+# what is done
+
+@dataclass(frozen=True)
+class Hands:
+    """What carries out the decisions of a Recovery."""
+
+    reopen: Callable[[errors.Error], tuple[str, ...]]
+    """Opens all tasks anew, because of that loss; the checkpoints there are then, newest first."""
+    prepare: Callable[[str | None], None]
+    """Has the state of this checkpoint restored, or without one the initial values given, or waited for."""
+    can_recover: Callable[[], bool]
+    """Is there any use in bringing training back after a loss?"""
+
+
+def follow(recovery: Recovery, event: Event, hands: Hands) -> None:
+    """Do what follows `event` until training can go on. Raises where nothing can be done."""
+    while event != Restored():
+        event = _perform(recovery, event, hands)
+    recovery.handle(event)
+
+
+def _perform(recovery: Recovery, event: Event, hands: Hands) -> Event:
+    """Do what follows `event`; what came of it."""
+    action = recovery.handle(event)
+    try:
+        match action:
+            case Reopen(because):
+                return Reopened(hands.reopen(because))
+            case Restore(path):
+                hands.prepare(path)
+                return Restored()
+            case Begin() | Wait():
+                hands.prepare(None)
+                return Restored()
+            case GiveUp(error):
+                raise error
+    except errors.DataLossError as problem:
+        logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
+        return Damaged(problem)
+    except LOSSES as again:                                 # a task was lost while it was brought back
+        if isinstance(action, GiveUp) or not hands.can_recover():
+            raise
+        return Lost(again)
+    raise AssertionError(action)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a step begins with: how often the tasks were opened anew, how many attempts to bring training back had failed."""
+
+    generation: int
+    failures: int
+
+
 class Attempts:
     """Of several threads that lost the same tasks one tries to bring training back; where that fails the others, who waited
-    for it, end as it did: each would wait as long for the same machines."""
+    for it, end as it did: each would wait as long for the same machines. `generation()` grows when tasks are opened anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, generation: Callable[[], int] = lambda: 0,
+                 lock: contextlib.AbstractContextManager[Any] | None = None) -> None:
+        self._generation, self._lock = generation, lock or threading.Lock()
         self.failures = 0                                   # how many attempts ended in an error
         self._failed: errors.Error | None = None            # the newest, until one succeeds
+
+    def mark(self) -> Mark:
+        """Of a step that begins now: not while another thread brings the state back."""
+        failures = self.failures
+        with self._lock:
+            return Mark(self._generation(), failures)
+
+    def bring_back(self, mark: Mark, loss: errors.Error, how: Callable[[], None]) -> None:
+        """`how()`, after the `loss` of a step that began at `mark`, unless another thread has done so, or tried, since."""
+        with self._lock, self.another(mark.failures, loss):
+            if self._generation() == mark.generation:
+                how()
 
     @contextlib.contextmanager
     def another(self, failures: int, loss: errors.Error) -> Iterator[None]:

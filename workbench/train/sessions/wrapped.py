@@ -7,18 +7,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from workbench import errors
 from workbench.core import trace
 from workbench.train.sessions.asked import add_feeds, checked, traced
 from workbench.train.sessions.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from workbench.train.sessions.recovery import Recovery
+from workbench.train.sessions.recovery import LOSSES, Recovery
 
-__all__ = ["LOSSES", "CoordinatedSession", "HookedSession", "RecoverableSession", "WrappedSession", "created", "run_with",
+__all__ = ["CoordinatedSession", "HookedSession", "RecoverableSession", "WrappedSession", "created", "run_with",
            "told"]
 
 logger = logging.getLogger("workbench")
-
-LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
 
 
 def run_with(hooks: Sequence[SessionRunHook], session: Any, asked: SessionRunArgs, options: Any = None,
