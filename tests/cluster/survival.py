@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import json
 import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +28,20 @@ SERVERS, WORKER = ("/job:ps/task:0", "/job:ps/task:1"), "/job:worker/task:0"
 TASKS = (*SERVERS, WORKER)
 
 
-class World:
-    """A scheduler and workers, each with a nanny process of its own, and a cluster of two servers and a worker on them."""
+class Strikes:
+    """Ways to strike the tasks of a cluster, by the process that drives it."""
 
-    def __init__(self, spare: int = 1) -> None:
-        self._dask = LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", host="127.0.0.1")
-        self.client = Client(self._dask)
-        self._nannies: list[Program] = []
+    client: Client
+    cluster: Cluster
+    recoveries: list[float]                                   # seconds from each strike to the next step
+
+    def __init__(self) -> None:
         self._stopped: list[int] = []
-        self._stacks = tempfile.TemporaryDirectory()
-        self.recoveries: list[float] = []                     # seconds from each strike to the next step
-        for _ in range(len(TASKS) + spare):
-            self.hire()
-        eventually(lambda: self.workers() == len(TASKS) + spare, 90)
-        self.cluster = Cluster(self.client, len(SERVERS), 1, heartbeat=2.0)
 
     def hire(self) -> None:
-        """Start one more Dask worker with its nanny."""
-        self._nannies.append(Program(
-            "distributed.cli.dask_worker", self.client.scheduler.address, "--nthreads", "1", "--memory-limit", "0",
-            "--no-dashboard", "--preload", stacks.__name__, environment={stacks.FOLDER: self._stacks.name}))
+        """Have one more Dask worker started."""
+        raise NotImplementedError
 
-    def workers(self) -> int:
-        return len(self.client.scheduler_info(n_workers=-1)["workers"])
-
-    # strikes
     def kill(self, task: str) -> None:
         """kill -9 the process of a task; its nanny starts another."""
         kill(self.cluster.pids[task])
@@ -57,7 +49,7 @@ class World:
     def kill_nanny(self, task: str) -> None:
         """kill -9 the nanny; its worker notices and ends, and nobody starts another."""
         nanny = psutil.Process(self.cluster.pids[task]).parent()
-        assert nanny is not None and nanny.pid in {p.pid for p in self._nannies}
+        assert nanny is not None
         kill(nanny.pid)
         self.hire()
 
@@ -79,6 +71,52 @@ class World:
         while self._stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._stopped.pop(), signal.SIGCONT)
+
+
+class World(Strikes):
+    """A scheduler and workers, each with a nanny process of its own, and a cluster of two servers and a worker on them."""
+
+    def __init__(self, spare: int = 1) -> None:
+        super().__init__()
+        self._dask = LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", host="127.0.0.1")
+        self.client = Client(self._dask)
+        self._nannies: list[Program] = []
+        self._stacks = tempfile.TemporaryDirectory()
+        self.recoveries = []
+        for _ in range(len(TASKS) + spare):
+            self.hire()
+        eventually(lambda: self.workers() == len(TASKS) + spare, 90)
+        self.cluster = Cluster(self.client, len(SERVERS), 1, heartbeat=2.0)
+
+    def hire(self) -> None:
+        """Start one more Dask worker with its nanny."""
+        self._nannies.append(Program(
+            "distributed.cli.dask_worker", self.client.scheduler.address, "--nthreads", "1", "--memory-limit", "0",
+            "--no-dashboard", "--preload", stacks.__name__, environment={stacks.FOLDER: self._stacks.name}))
+
+    def workers(self) -> int:
+        return len(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    # what another chief does
+    def until_killed(self, life: Life, folder: Path, **options: Any) -> float:
+        """Train as a process of its own, which strikes others and at last itself; when that was."""
+        chief = Program("tests.cluster.chief_life", self.client.scheduler.address, str(folder),
+                        json.dumps({**dataclasses.asdict(life), **options}))
+        try:
+            for line in chief.stdout:
+                told, *rest = line.split()
+                if told == "hire":
+                    self.hire()
+                elif told == "stopped":
+                    self._stopped.append(int(rest[0]))
+                elif told == "recovered":
+                    self.recoveries.append(float(rest[0]))
+            died = time.monotonic()
+            chief.wait(30)
+            assert chief.returncode == -signal.SIGKILL, chief.communicate()[1]
+        finally:
+            chief.close()
+        return died
 
     def tell_stacks(self) -> None:
         """Print where the threads of all workers are."""
@@ -112,12 +150,24 @@ class World:
         self.close()
 
 
+@dataclasses.dataclass
+class Life:
+    """What happens in one life of the chief: (after how many steps of it, kind of strike, at which task), and when it dies."""
+
+    strikes: list[tuple[int, str, str]]
+    killed: int | None = None                                 # after so many steps of this life
+    struck: float | None = None                               # when the life before it ended
+
+    def by_step(self, world: Strikes) -> dict[int, Callable[[], None]]:
+        return {step: functools.partial(getattr(world, kind), task) for step, kind, task in self.strikes}
+
+
 class Striker(wb.train.SessionRunHook):
     """Strikes after given numbers of steps of the session, and tells how long it took until the next step was done."""
 
-    def __init__(self, world: World, strikes: dict[int, Callable[[], None]]) -> None:
+    def __init__(self, world: Strikes, strikes: Mapping[int, Callable[[], None]], struck: float | None = None) -> None:
         self._world, self._strikes, self._count = world, strikes, 0
-        self._struck: float | None = None
+        self._struck = struck
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if self._struck is not None:

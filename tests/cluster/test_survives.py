@@ -2,9 +2,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,10 @@ import pytest
 from distributed import Client
 
 import workbench as wb
-from tests.cluster.conftest import hosted, kill, no_new_threads, our_threads
+from tests.cluster.conftest import no_new_threads
+from tests.cluster.leaks import children, nothing_held, sessions
 from tests.cluster.programs import Program
-from tests.cluster.survival import SERVERS, WORKER, Striker, World, queued, train, uninterrupted
+from tests.cluster.survival import SERVERS, WORKER, Life, Striker, World, queued, train, uninterrupted
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -38,22 +36,30 @@ class AgainAtOnce(wb.train.SessionRunHook):
             self._world.kill(SERVERS[0])
 
 
-def test_six_strikes_end_in_the_same_bits(tmp_path: Path):
-    before = our_threads()
+def test_strikes_at_every_part_end_in_the_same_bits(tmp_path: Path):
+    """A worker, then the chief itself, which is started again; a server, and again while training is brought back; a link, a
+    process that hangs, a nanny. Nothing is left of any of them."""
+    before, folder = children(), tmp_path / "struck"
     with World() as world, uninterrupted(world, tmp_path / "straight", STEPS) as expected:
+        died = world.until_killed(Life([(15, "kill", WORKER)], 35), folder, save_steps=7)
+        assert checkpoint.verify(folder) == "" and 0 < (checkpoint.contents(folder).step or 0) <= 35
+        eventually(lambda: sessions(world.client) <= {world.cluster.session}, 60)      # those of a dead chief end by themselves
+        world.cluster.recover()
         generation = world.cluster.generation
         striker = Striker(world, {
-            20: lambda: world.kill(SERVERS[1]),                # and once more while it is brought back
-            40: lambda: world.kill(WORKER),
-            60: lambda: world.cut(WORKER),
-            80: lambda: world.stop(WORKER),
-            100: lambda: world.kill_nanny(SERVERS[0]),         # beside it, what was stopped comes back from the dead
-        })
-        found = train(world.cluster, tmp_path / "struck", STEPS, [striker, AgainAtOnce(world)], save_steps=7)
+            15: lambda: world.kill(SERVERS[1]),                # and once more while it is brought back
+            35: lambda: world.cut(WORKER),
+            50: lambda: world.stop(WORKER),
+            65: lambda: world.kill_nanny(SERVERS[0]),          # beside it, what was stopped comes back from the dead
+        }, died)
+        found = train(world.cluster, folder, STEPS, [striker, AgainAtOnce(world)], save_steps=7)
         assert found == expected
-        assert len(world.recoveries) == 5
-        assert world.cluster.generation >= generation + 5      # a link that is cut between two steps is made anew
-    no_new_threads(before)
+        assert len(world.recoveries) == 6
+        assert world.cluster.generation >= generation + 3      # a link that is cut between two steps is made anew
+        world.cluster.close()
+        nothing_held(world.client)
+    no_new_threads()
+    eventually(lambda: children() <= before)
 
 
 def test_what_waits_in_queues_survives(tmp_path: Path):
@@ -62,33 +68,6 @@ def test_what_waits_in_queues_survives(tmp_path: Path):
         striker = Striker(world, {15: lambda: world.kill(WORKER), 40: lambda: world.kill(SERVERS[1])})
         assert train(world.cluster, tmp_path / "struck", 60, [striker], queued, save_steps=4) == expected
         assert len(world.recoveries) == 2
-
-
-CHIEF = """
-    import sys
-    from distributed import Client
-    from tests.cluster.survival import train
-    from workbench.cluster.chief.cluster import Cluster
-    with Client(sys.argv[1]) as client, Cluster(client, 2, 1) as cluster:
-        train(cluster, sys.argv[2], 10**9, save_steps=5)
-"""
-
-
-def test_a_killed_chief_is_started_again_and_ends_in_the_same_bits(tmp_path: Path):
-    folder = tmp_path / "struck"
-    with World() as world:
-        chief = subprocess.Popen([sys.executable, "-c", textwrap.dedent(CHIEF), world.client.scheduler.address, str(folder)])
-        try:
-            eventually(lambda: any((info.step or 0) >= 20 for info in checkpoint.list_checkpoints(folder)), 90)
-            assert hosted(world.client) == 6
-        finally:
-            kill(chief.pid)
-            chief.wait()
-        eventually(lambda: hosted(world.client) == 3, 60)      # tasks of a chief that is gone end by themselves
-        steps = (checkpoint.contents(folder).step or 0) + 20
-        found = train(world.cluster, folder, steps)
-        world.cluster.recover()                                # to tasks that know nothing
-        assert found == train(world.cluster, tmp_path / "straight", steps)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")      # Dask's client, whose scheduler is gone
