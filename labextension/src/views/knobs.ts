@@ -1,10 +1,12 @@
 /** Sliders for the numbers that the program lets a person turn while it runs. */
 import type { KnobPart, KnobView } from '../contract';
-import { put, say } from '../kit/keep';
-import { format } from '../kit/text';
+import { mark, put, say } from '../kit/keep';
+import { format, taskOf } from '../kit/text';
 import { Section } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
 import type { Snapshot } from '../store';
+
+let sliders = 0; // that were made
 
 /** One slider. It sends one value at a time: of what is dragged over meanwhile the newest. */
 class Slider {
@@ -18,35 +20,47 @@ class Slider {
     const name = document.createElement('span');
     name.className = 'wb-Knob-name';
     if (_part.color) {
-      const mark = document.createElement('i');
-      mark.style.background = _part.color;
-      name.append(mark);
+      const key = document.createElement('i');
+      key.style.background = _part.color;
+      name.append(key);
     }
-    name.append(_part.label);
+    name.append(this._name);
+    this._why.className = 'wb-Knob-why';
+    this._why.id = `wb-knob-why-${++sliders}`;
     this._input.type = 'range';
     [this._input.min, this._input.max, this._input.step] = ['0', String(_knob.most), String(_knob.step)];
     this._input.setAttribute('aria-label', `${_knob.name} of ${_part.label}`);
     this._input.addEventListener('input', () => this._moved());
-    this.node.className = 'wb-Knob';
-    this.node.append(name, this._input, this._value);
-    this.show(_part);
+    this.node.append(name, this._input, this._value, this._why);
+    this.show(_part, null);
   }
 
-  /** What the program says; where the hand is on the slider, only whether it has that value. */
-  show(part: KnobPart): void {
+  /**
+   * What the program says; where the hand is on the slider, only whether it has that value. Of a task that was lost, with its
+   * cause, there is nothing to turn.
+   */
+  show(part: KnobPart, cause: string | null): void {
+    const lost = cause !== null;
     if (this._wanted === null) {
       this._input.value = String(part.value);
     }
-    const waits = this._wanted !== null || !part.taken;
+    const waits = !lost && (this._wanted !== null || !part.taken);
     say(this._value, format(Number(this._input.value), 4));
-    const title = waits ? 'The program has not taken this value yet' : 'The program has this value';
+    const title = lost ? 'What it had last' : waits ? 'The program has not taken this value yet' : 'The program has this value';
     put(this._value, { className: waits ? 'wb-mod-waits' : '', title });
+    put(this.node, { className: `wb-Knob${lost ? ' wb-mod-lost' : ''}`, title: cause ?? '' });
+    put(this._input, { disabled: lost });
+    say(this._name, `${part.label}${lost ? ' lost' : ''}`);
+    say(this._why, lost ? `${part.label} was lost: there is nobody to take a value.` : '');
+    put(this._why, { hidden: !lost });
+    lost ? mark(this._input, 'aria-describedby', this._why.id) : this._input.removeAttribute('aria-describedby');
+    this._cause = cause;
   }
 
   private _moved(): void {
     const idle = this._wanted === null;
     this._wanted = Number(this._input.value);
-    this.show(this._part);
+    this.show(this._part, this._cause);
     if (idle) {
       void this._send();
     }
@@ -60,8 +74,11 @@ class Slider {
     this._wanted = null;
   }
 
+  private _name = document.createElement('b');
   private _input = document.createElement('input');
   private _value = document.createElement('output');
+  private _why = document.createElement('span');
+  private _cause: string | null = null;
   /** What was asked for and not answered yet. */
   private _wanted: number | null = null;
 }
@@ -73,7 +90,8 @@ export class KnobSection extends Section {
     this.note('');
   }
 
-  show(snapshot: Snapshot): void {
+  /** The knobs of a `lost` task stand still, and say why. */
+  show(snapshot: Snapshot, lost: Set<string>): void {
     const knobs = snapshot.knobs?.knobs ?? [];
     this.node.hidden = !knobs.length;
     const made = JSON.stringify(knobs.map(({ name, most, step, parts }) => [name, most, step, parts.map(one => one.part)]));
@@ -86,7 +104,7 @@ export class KnobSection extends Section {
     knobs.forEach((knob, i) => {
       say(this._faults[i], knob.fault);
       put(this._faults[i], { hidden: !knob.fault });
-      knob.parts.forEach((part, k) => this._sliders[i][k].show(part));
+      knob.parts.forEach((part, k) => this._sliders[i][k].show(part, causeOf(taskOf(part.part), snapshot, lost)));
     });
   }
 
@@ -101,6 +119,11 @@ export class KnobSection extends Section {
   private _made = '';
   private _sliders: Slider[][] = [];
   private _faults: HTMLElement[] = [];
+}
+
+/** Why `task` was lost, null while it is there. */
+function causeOf(task: string, { status }: Snapshot, lost: Set<string>): string | null {
+  return lost.has(task) ? (status?.lost.find(one => one.task === task)?.cause ?? '') : null;
 }
 
 defineView({ id: 'knobs', title: 'Knobs', topic: 'knobs', wide: false, make: context => new KnobSection(context) });
