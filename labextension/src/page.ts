@@ -260,7 +260,7 @@ export class Page {
           what &&
             line.append(
               ' ',
-              button('See it', `Show ${what} in the graph`, () => this._lead('graph', what))
+              button('See it', `Show ${what} in the graph`, () => this.lead('graph', what))
             );
           return line;
         })
@@ -276,7 +276,7 @@ export class Page {
     const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
     if (text !== this._verdict.title) {
       const see = button('See it', 'Show the newest step in the timeline, which proves it', () =>
-        this._lead('timeline', this._snapshot?.stragglers?.verdict.subject ?? '')
+        this.lead('timeline', this._snapshot?.stragglers?.verdict.subject ?? '')
       );
       this._verdict.title = text;
       this._verdict.replaceChildren(
@@ -288,10 +288,11 @@ export class Page {
   }
 
   /** A view brought into sight, and in it what a sentence is about. */
-  private _lead(view: string, subject: string): void {
-    this._stage.select(view);
-    this._views[VIEWS.findIndex(kind => kind.id === view)].reveal?.(subject);
-    this._stage.node.scrollIntoView({ block: 'nearest' });
+  lead(view: string, subject?: string): void {
+    const at = VIEWS.findIndex(kind => kind.id === view);
+    VIEWS[at].wide && this._stage.select(view);
+    subject === undefined || this._views[at].reveal?.(subject);
+    (VIEWS[at].wide ? this._stage : this._views[at]).node.scrollIntoView({ block: 'nearest' });
   }
 
   /** Steps per second over the last few seconds, nothing where none came. */

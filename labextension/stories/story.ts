@@ -1,6 +1,7 @@
 /** A planted run as the page that JupyterLab shows of it: every view, from saved records, without a kernel. */
 import type { GraphUpdate, StepView, StragglerView, TimelineView, Update } from '../src/contract';
 import type { Layouter } from '../src/graph/layouter';
+import { shortTask } from '../src/kit/text';
 import { Page } from '../src/page';
 import { merge, NOTHING, type Snapshot } from '../src/store';
 import graphs from '../test/fixtures/graphs.json';
@@ -9,8 +10,13 @@ import timelines from '../test/fixtures/timelines.json';
 
 export const SCENARIOS = planted.map(one => one.name);
 
-/** What a page that watches everything has of a scenario. */
-export function snapshotOf(scenario: string): Snapshot {
+/** The tasks of a scenario. */
+export function tasksOf(scenario: string): string[] {
+  return planted[SCENARIOS.indexOf(scenario)].stragglers.rows.map(row => row.task);
+}
+
+/** What a page that watches everything has of a scenario; `lost`, as "worker:3", was lost in it. */
+export function snapshotOf(scenario: string, lost = ''): Snapshot {
   const at = SCENARIOS.indexOf(scenario);
   const { steps, stragglers } = planted[at] as unknown as { steps: StepView; stragglers: StragglerView };
   const tasks = steps.tasks.map(one => one.task);
@@ -21,8 +27,10 @@ export function snapshotOf(scenario: string): Snapshot {
     of: 60,
     counted: true,
     session: 'session_0',
-    tasks: stragglers.rows.map(row => row.task),
-    lost: []
+    tasks: tasksOf(scenario),
+    lost: tasksOf(scenario)
+      .filter(task => shortTask(task) === lost)
+      .map(task => ({ task, cause: `${task} was lost (its process was killed)`, fix: 'restart it' }))
   };
   const timeline = timelines[at].view as unknown as TimelineView;
   const values = loss.map(step => 2.3 * Math.exp(-step / 20));
@@ -32,7 +40,7 @@ export function snapshotOf(scenario: string): Snapshot {
   };
   const knob = tasks.map(part => ({
     part,
-    label: part.replace(/^\/job:(.*)\/task:/, '$1:'),
+    label: shortTask(part),
     color: '',
     value: 0,
     taken: true
@@ -49,8 +57,8 @@ export function snapshotOf(scenario: string): Snapshot {
 }
 
 /** Shows `scenario` in `node`; what the reader asks a kernel for stays as it was saved. */
-export function tell(node: HTMLElement, scenario: string, layouter: () => Layouter): Page {
-  const snapshot = snapshotOf(scenario);
+export function tell(node: HTMLElement, scenario: string, layouter: () => Layouter, lost = ''): Page {
+  const snapshot = snapshotOf(scenario, lost);
   const standing = { name: scenario, trouble: '', silence: 0 };
   const page: Page = new Page(node, {
     ask: () => undefined,

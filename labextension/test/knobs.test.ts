@@ -104,7 +104,7 @@ describe('knobs', () => {
     const why = section.node.querySelector<HTMLElement>(`#${input.getAttribute('aria-describedby')}`)!;
     expect([find('.wb-Knob-name').textContent, why.textContent, why.hidden, find('output').textContent]).toEqual([
       'worker:1 lost',
-      'worker:1 was lost: there is nobody to take a value.',
+      'Lost: nobody is left to take a value.',
       false,
       '40'
     ]);

@@ -51,7 +51,7 @@ class Slider {
     put(this.node, { className: `wb-Knob${lost ? ' wb-mod-lost' : ''}`, title: cause ?? '' });
     put(this._input, { disabled: lost });
     say(this._name, `${part.label}${lost ? ' lost' : ''}`);
-    say(this._why, lost ? `${part.label} was lost: there is nobody to take a value.` : '');
+    say(this._why, lost ? 'Lost: nobody is left to take a value.' : '');
     put(this._why, { hidden: !lost });
     lost ? mark(this._input, 'aria-describedby', this._why.id) : this._input.removeAttribute('aria-describedby');
     this._cause = cause;
