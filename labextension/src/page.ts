@@ -5,6 +5,7 @@ import { alike, arrange, Kept, mark, put, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
 import { type Context, type Shown, type ViewKind, VIEWS } from './kit/view';
+import { Voice } from './kit/voice';
 import type { Snapshot } from './store';
 import './views';
 
@@ -43,9 +44,12 @@ const WORDS: Record<State, string> = {
   failed: 'Failed'
 };
 const CALM = 250; // milliseconds between two drawings of what moves
+const CALM_VERDICT = 10_000; // milliseconds between two verdicts that are said aloud
 const AWAITED = 1000; // milliseconds for which a view that asked is drawn as soon as its picture comes
 /** States in which something goes on that Stop can end. */
 const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
+
+const SILENT = 'It is stopped, or busy in a library call; what is shown below is what it said last.';
 
 /** Which view the verdict belongs to. */
 const WORK = VIEWS.findIndex(kind => kind.topic === 'work');
@@ -70,11 +74,11 @@ export class Page {
     VIEWS.forEach((kind, i) => kind.wide || side.append(this._views[i].node));
     this._body.append(this._stage.node, side);
     this._verdict.className = 'wb-Verdict';
-    this._verdict.setAttribute('aria-live', 'polite');
     const news = document.createElement('div');
     news.className = 'wb-News';
     news.append(this._trouble, this._verdict);
     node.append(this._header, news, this.empty, this._body);
+    this._voice = new Voice(node);
   }
 
   set deadline(milliseconds: number) {
@@ -93,6 +97,7 @@ export class Page {
 
   dispose(): void {
     clearTimeout(this._later);
+    this._voice.dispose();
     this._views.forEach(view => view.dispose?.());
   }
 
@@ -161,9 +166,7 @@ export class Page {
   private _buildHeader(): void {
     this._header.className = 'wb-Header';
     this._trouble.className = 'wb-Trouble';
-    this._trouble.setAttribute('role', 'alert');
     this._pill.className = 'wb-Pill';
-    this._pill.setAttribute('role', 'status');
     this._facts.className = 'wb-Facts';
     const tools = document.createElement('div');
     tools.className = 'wb-Tools';
@@ -185,6 +188,7 @@ export class Page {
       this._pill.textContent = word;
       this._pill.dataset.state = status.state;
     }
+    this._voice.tell('state', `${word}.`);
     const running = status.state === 'running';
     const rate = running ? this._rate(status.step) : '';
     const begins = status.state === 'starting'; // a cluster: there is no step yet
@@ -224,10 +228,7 @@ export class Page {
     const { trouble, silence } = this._standing;
     const lines: [string, string, string?][] = trouble ? [[trouble, '']] : []; // what is so, what to do, which operation it was
     if (silence) {
-      lines.push([
-        `No word from the kernel for ${span(silence)}.`,
-        'It is stopped, or busy in a library call; what is shown below is what it said last.'
-      ]);
+      lines.push([`No word from the kernel for ${span(silence)}.`, SILENT]);
     }
     const end = () => [sentence(ended(WORDS[status!.state], status!)), sentence(status!.fix)] as [string, string];
     if (status?.state === 'failed') {
@@ -251,6 +252,8 @@ export class Page {
     put(this._trouble, { hidden: !text });
     const bad = status?.state === 'failed' || !!status?.lost.length || !!silence || recovers || broken.length > 0;
     put(this._trouble, { className: `wb-Trouble${bad ? ' wb-mod-bad' : ''}` });
+    const aloud = lines.map(([fact, fix]) => (fix === SILENT ? `No word from the kernel. ${fix}` : `${fact} ${fix}`)); // said once
+    this._voice.alarm(aloud);
     if (text !== this._troubleText) {
       this._troubleText = text;
       this._trouble.replaceChildren(
@@ -274,6 +277,7 @@ export class Page {
     put(this._verdict, { hidden: !verdict?.text || this._instead });
     put(this._verdict, { className: verdict?.alarm ? 'wb-Verdict wb-mod-alarm' : 'wb-Verdict' });
     const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
+    this._voice.tell('verdict', this._instead ? '' : text, `${verdict?.kind} ${verdict?.subject}`, CALM_VERDICT);
     if (text !== this._verdict.title) {
       const see = button('See it', 'Show the newest step in the timeline, which proves it', () =>
         this.lead('timeline', this._snapshot?.stragglers?.verdict.subject ?? '')
@@ -325,6 +329,7 @@ export class Page {
     this.show(this._snapshot, this._standing);
   }
 
+  private _voice: Voice;
   private _snapshot: Snapshot | null = null;
   private _pictures: unknown[] = []; // what the views show
   private _around: unknown[] = []; // what all of them mark in it

@@ -2,6 +2,7 @@
 import type { GraphParameters, TimelineParameters, TimelineView, Update } from './contract';
 import { Album, type Kept as KeptGraph } from './graph/album';
 import { type Shown, VIEWS } from './kit/view';
+import { Voice } from './kit/voice';
 import { merge, NOTHING, type Snapshot } from './store';
 import './views';
 
@@ -18,6 +19,7 @@ interface Kept {
 export function tell(records: Element): void {
   const { update, timelines, graph }: Kept = JSON.parse(records.textContent ?? '');
   const album = graph && new Album(graph);
+  new Voice(document.body);
   const lost = new Set((update.status.lost ?? []).map(one => one.task));
   let snapshot = merge(NOTHING, update);
   snapshot = timelines.length ? { ...snapshot, timeline: chosen(timelines, {}) } : snapshot;

@@ -36,7 +36,7 @@ describe('operations and devices', () => {
   it('say how few take half of the time, and what lies where', () => {
     const section = new OperationsSection();
     section.show({ ...NOTHING, operations }, new Set());
-    expect(texts(section, 'p[role=status]')).toEqual(['2 of 10 operations take 60 % of the time (runs × median).']);
+    expect(texts(section, '.wb-Operations-lead')).toEqual(['2 of 10 operations take 60 % of the time (runs × median).']);
     expect(texts(section, 'tr th[scope=row]')).toEqual(['layer/matmul', 'layer/add', 'x', 'ps:0 CPU:0']);
     expect(texts(section, 'table:first-of-type tr:nth-child(2) td')).toEqual([
       'worker:0 CPU:0',
@@ -55,7 +55,7 @@ describe('operations and devices', () => {
     section.show(NOTHING, new Set());
     expect(section.node.textContent).toContain('The operations appear with the first step.');
     section.show({ ...NOTHING, operations: { ...operations, rows: [], more: 0 } }, new Set());
-    expect(texts(section, 'p[role=status]')).toEqual([
+    expect(texts(section, '.wb-Operations-lead')).toEqual([
       'No single operations were recorded yet: steps are recorded in detail only now and then.'
     ]);
     expect(section.node.querySelector<HTMLElement>('table')!.hidden).toBe(true);

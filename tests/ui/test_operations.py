@@ -41,7 +41,7 @@ def test_what_takes_the_time_is_named_first_with_its_device(lab: Lab, notebook: 
     assert {row[1] for row in rows} == {"worker:0 CPU:0", "ps:0 CPU:0"}
     shares = [float(row[5].removesuffix(" %")) for row in rows]
     assert shares == sorted(shares, reverse=True) and shares[0] > 2 * shares[3]
-    assert "operations take" in lab.page.locator(".wb-Panel .wb-Operations p[role=status]").inner_text()
+    assert "operations take" in lab.page.locator(".wb-Panel .wb-Operations .wb-Operations-lead").inner_text()
     lab.picture("operations")
     lab.page.set_viewport_size({"width": 1024, "height": 700})
     lab.wait("() => document.querySelector('.wb-Panel').clientWidth < 460")

@@ -3,6 +3,7 @@ import type { GraphState } from '../contract';
 import { put, say } from '../kit/keep';
 import { count } from '../kit/text';
 import { button } from '../kit/section';
+import { speak } from '../kit/voice';
 
 export class Stages {
   /** Which stage. */
@@ -19,7 +20,6 @@ export class Stages {
       this._ask(Number(this.choice.value), false);
     });
     this.node.className = 'wb-Graph-rewrite';
-    this._sentence.setAttribute('role', 'status');
     this.node.append(this._side, this._sentence);
     this.show(null);
   }
@@ -45,6 +45,7 @@ export class Stages {
     if (this._sentence.textContent !== words) {
       this._sentence.textContent = words;
       this._sentence.title = stages[shown]?.note ?? '';
+      speak(this.node, words);
     }
     shown < 1 && this._turn(false);
   }

@@ -7,6 +7,7 @@ import { mark } from './keep';
 import { bounds, CutAxis, FAINT, type Line, mapped, nearest, type Stroke, strokesOf } from './lines';
 import { format, labels } from './text';
 import { ticks } from './ticks';
+import { speak } from './voice';
 
 export interface ChartOptions {
   label: string;
@@ -31,7 +32,6 @@ export class Chart {
     this.node.setAttribute('role', 'img');
     this.node.style.minHeight = `${_options.height}px`;
     this._tip.className = 'wb-Chart-tip';
-    this._tip.setAttribute('role', 'status');
     this._tip.hidden = true;
     this.node.append(this._tip);
     this.node.addEventListener('keydown', event => this._key(event));
@@ -216,6 +216,7 @@ export class Chart {
     const now = this._at === null ? xs.length - 1 - Math.max(0, move) : nearest(xs, this._at);
     const next = xs[Math.min(xs.length - 1, Math.max(0, now + move))];
     this._plot.setCursor({ left: this._plot.valToPos(this._axis.place(next), 'x'), top: 10 });
+    speak(this.node, Array.from(this._tip.children, row => row.textContent).join(', '));
   }
 
   /** What the lines are at the cursor. */

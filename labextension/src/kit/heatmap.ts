@@ -4,6 +4,7 @@ import { axisOf, type Cells, cellsOf, type Course } from './cells';
 import { mix, type Theme, WARM } from './colour';
 import { put } from './keep';
 import { clipped, duration } from './text';
+import { speak } from './voice';
 
 export interface HeatRow extends Course {
   /** Of the task, beside its name. */
@@ -28,7 +29,6 @@ export class HeatMap {
     this._canvas.node.tabIndex = 0;
     this._canvas.node.setAttribute('role', 'img');
     this._tip.className = 'wb-Chart-tip';
-    this._tip.setAttribute('role', 'status');
     this._tip.hidden = true;
     this.node.append(this._canvas.node, this._tip);
     const canvas = this._canvas.node;
@@ -141,6 +141,7 @@ export class HeatMap {
       this._row < 0
         ? this._choose(0, columns - 1)
         : this._choose(within(this._row + move[0], this._rows.length), within(this._column + move[1], columns));
+      speak(this.node, this._tip.textContent!);
       event.preventDefault();
       event.stopPropagation();
     }

@@ -4,6 +4,7 @@ import { Canvas, type Pen } from '../kit/canvas';
 import type { Theme } from '../kit/colour';
 import { put } from '../kit/keep';
 import { moved, type Stretch, timeAt, zoomed } from '../kit/stretch';
+import { speak } from '../kit/voice';
 import { type Hands, listen, selected } from './hands';
 import { arrowAt, type Frame, markAt, next } from './hit';
 import { paint } from './paint';
@@ -197,6 +198,7 @@ export class Board implements Hands {
       this._pin();
       this._point(at, null);
       at !== null && this._keepInSight(frame, at);
+      at !== null && speak(this.node, ofMark(frame.view, at).join(', '));
     }
   }
 

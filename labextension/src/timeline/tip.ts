@@ -7,7 +7,6 @@ export class Tip {
 
   constructor() {
     this.node.className = 'wb-Chart-tip';
-    this.node.setAttribute('role', 'status');
     this.node.hidden = true;
   }
 

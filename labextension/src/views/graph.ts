@@ -4,6 +4,7 @@ import { put } from '../kit/keep';
 import { shortDevice, taskOf } from '../kit/text';
 import { button, Section, together } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
+import { speak } from '../kit/voice';
 import type { Snapshot } from '../store';
 import { Explorer } from '../graph/explorer';
 import { type By, CHOICES, heatOf } from '../graph/heat';
@@ -15,7 +16,6 @@ export class GraphSection extends Section {
   constructor(private _context: Context) {
     super('Graph', 'wb-Graph');
     this._state.className = 'wb-Graph-state';
-    this._state.setAttribute('role', 'status');
     this._legend.className = 'wb-Legend';
     this._trail.className = 'wb-Graph-trail';
     this._trail.setAttribute('aria-label', 'Where the chosen node lies');
@@ -116,6 +116,7 @@ export class GraphSection extends Section {
   }
 
   private _tell(trouble: string): void {
+    trouble === this._trouble || speak(this.node, trouble);
     this._trouble = trouble;
     const text = trouble || (this._graph?.note ?? '');
     if (this._state.textContent !== text) {

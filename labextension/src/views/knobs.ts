@@ -4,6 +4,7 @@ import { mark, put, say } from '../kit/keep';
 import { format, taskOf } from '../kit/text';
 import { Section } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
+import { speak } from '../kit/voice';
 import type { Snapshot } from '../store';
 
 let sliders = 0; // that were made
@@ -27,6 +28,7 @@ class Slider {
     name.append(this._name);
     this._why.className = 'wb-Knob-why';
     this._why.id = `wb-knob-why-${++sliders}`;
+    this._value.setAttribute('aria-live', 'off'); // the slider says it
     this._input.type = 'range';
     [this._input.min, this._input.max, this._input.step] = ['0', String(_knob.most), String(_knob.step)];
     this._input.setAttribute('aria-label', `${_knob.name} of ${_part.label}`);
@@ -102,6 +104,7 @@ export class KnobSection extends Section {
       this.body.replaceChildren(...knobs.map((knob, i) => this._group(knob, i)));
     }
     knobs.forEach((knob, i) => {
+      knob.fault === this._faults[i].textContent || speak(this.node, knob.fault, true);
       say(this._faults[i], knob.fault);
       put(this._faults[i], { hidden: !knob.fault });
       knob.parts.forEach((part, k) => this._sliders[i][k].show(part, causeOf(taskOf(part.part), snapshot, lost)));
@@ -112,7 +115,6 @@ export class KnobSection extends Section {
     const group = document.createElement('fieldset');
     group.append(Object.assign(document.createElement('legend'), { textContent: knob.name }));
     group.append(...this._sliders[i].map(slider => slider.node), this._faults[i]);
-    this._faults[i].setAttribute('role', 'alert');
     return group;
   }
 

@@ -8,7 +8,7 @@ import type { Snapshot } from '../store';
 export class OperationsSection extends Section {
   constructor() {
     super('Operations', 'wb-Operations');
-    this._lead.setAttribute('role', 'status');
+    this._lead.className = 'wb-Operations-lead';
     this._hint.className = 'wb-Section-note';
     this.body.append(this._lead, this._times, this._placed, this._hint);
   }

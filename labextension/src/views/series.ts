@@ -96,6 +96,7 @@ export class LossSection extends Section {
     const node = document.createElement('div');
     const head = document.createElement('div');
     const value = document.createElement('output');
+    value.setAttribute('aria-live', 'off'); // it changes with every step
     const chart = new Chart({
       label: `${one.name}${one.unit ? ` in ${one.unit}` : ''} by step`,
       across: 'step',

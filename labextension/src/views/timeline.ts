@@ -5,6 +5,7 @@ import { WORDS } from '../kit/pattern';
 import { duration } from '../kit/text';
 import { button, Section, together } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
+import { speak } from '../kit/voice';
 import type { Snapshot } from '../store';
 import { Board } from '../timeline/board';
 import { wanted } from '../timeline/rows';
@@ -20,7 +21,6 @@ export class TimelineSection extends Section {
     this._range.className = 'wb-Timeline-words';
     this._follow.className = 'wb-mod-toggle';
     this._sums.className = 'wb-Timeline-sums';
-    this._sums.setAttribute('role', 'status');
     this._path.className = 'wb-Timeline-path';
     this.tools.append(
       together(
@@ -122,7 +122,10 @@ export class TimelineSection extends Section {
 
   private _board: Board = new Board({
     look: (parameters: TimelineParameters) => this._context.ask('timeline', parameters),
-    selected: () => this._describe()
+    selected: () => {
+      this._describe();
+      speak(this.node, this._sums.textContent!);
+    }
   });
   private _step = document.createElement('input');
   private _range = document.createElement('span');
