@@ -6,6 +6,7 @@ import { alike, put, say } from '../kit/keep';
 import { type Line, smoothed } from '../kit/lines';
 import { format } from '../kit/text';
 import { button, Section } from '../kit/section';
+import { byStep, type Figures, NumberTable } from '../kit/table';
 import { defineView } from '../kit/view';
 import type { Snapshot } from '../store';
 
@@ -21,7 +22,8 @@ interface Cell {
 export class LossSection extends Section {
   constructor() {
     super('Training', 'wb-Loss');
-    this.body.classList.add('wb-Loss-cells');
+    this._charts.className = 'wb-Loss-cells';
+    this.body.append(this._charts, this._table.node);
     this._smooth.type = 'range';
     [this._smooth.min, this._smooth.max, this._smooth.step, this._smooth.value] = ['0', '0.99', '0.01', '0'];
     this._smooth.setAttribute('aria-label', 'Smoothing');
@@ -30,11 +32,12 @@ export class LossSection extends Section {
     const label = document.createElement('label');
     label.className = 'wb-Loss-smooth';
     label.append('Smooth', this._smooth);
-    this.tools.append(label);
+    this.tools.append(label, this._table.button);
   }
 
   show(snapshot: Snapshot): void {
     this._series = snapshot.series?.series ?? [];
+    put(this._table.button, { hidden: !this._series.length });
     this.note(
       this._series.length
         ? ''
@@ -83,7 +86,7 @@ export class LossSection extends Section {
     for (const one of this._series.filter(one => !this._base(one))) {
       this._cells.set(one.name, this._cell(one));
     }
-    this.body.replaceChildren(...[...this._cells.values()].map(cell => cell.node));
+    this._charts.replaceChildren(...[...this._cells.values()].map(cell => cell.node));
   }
 
   /** The series beside which this one is drawn: "accuracy" of "accuracy (test)", '' for those with a chart of their own. */
@@ -117,8 +120,18 @@ export class LossSection extends Section {
   }
 
   private _series: Series[] = [];
+  private _charts = document.createElement('div');
+  private _table = new NumberTable(() => figuresOf(this._series));
   private _smooth = document.createElement('input');
   private _cells = new Map<string, Cell>();
+}
+
+function figuresOf(series: Series[]): Figures {
+  return {
+    caption: 'Recorded values, by step',
+    head: ['Step', ...series.map(({ name, unit }) => (unit ? `${name}, ${unit}` : name))],
+    rows: byStep(series.map(({ steps, values }) => ({ xs: steps, ys: values })))
+  };
 }
 
 /** What was measured on other data is never joined with the course of training: marks of another colour. */

@@ -6,6 +6,7 @@ import { CROWDED } from '../kit/lines';
 import { arrange, Kept, put, say } from '../kit/keep';
 import { duration, exactly, jobOf, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
+import { byStep, type Figures, NumberTable } from '../kit/table';
 import { type Context, defineView } from '../kit/view';
 import type { Snapshot } from '../store';
 
@@ -29,12 +30,15 @@ export class StepsSection extends Section {
       this._all = !this._all;
       this._context.ask('steps', { tasks: this._all ? ALL : FOLDED });
     });
-    this.body.append(this._chart.node, this._rows, this._more, this._legend);
+    this.tools.append(this._table.button);
+    this.body.append(this._chart.node, this._rows, this._more, this._legend, this._table.node);
   }
 
   show(snapshot: Snapshot, lost: Set<string>): void {
     const view = snapshot.steps;
     const tasks = view?.tasks ?? [];
+    this._tasks = tasks;
+    put(this._table.button, { hidden: !tasks.length });
     this.note(tasks.length ? '' : 'No step has finished yet.');
     const many = tasks.length > LINES;
     put(this._chart.node, { hidden: many });
@@ -87,6 +91,8 @@ export class StepsSection extends Section {
     arrange(this._legend, [...entries.map(entry => entry.node), ...(crowded ? [this._hint] : [])]);
   }
 
+  private _tasks: TaskSteps[] = [];
+  private _table = new NumberTable(() => figuresOf(this._tasks));
   private _entries = new Kept(() => new Entry());
   private _hint = Object.assign(document.createElement('li'), {
     className: 'wb-Legend-hint',
@@ -131,6 +137,19 @@ class Entry {
 
 function numbersOf(task: TaskSteps): string {
   return `${shortTask(task.task)}: median ${duration(task.median)}, 95th percentile ${duration(task.p95)}`;
+}
+
+/** Of all tasks that are told of, as lines or as rows of the heat map. */
+function figuresOf(tasks: TaskSteps[]): Figures {
+  return {
+    caption: 'Work of each task in milliseconds, by step',
+    head: ['Step', ...tasks.map(task => shortTask(task.task))],
+    sums: [
+      ['Median', ...tasks.map(task => task.median)],
+      ['95 % below', ...tasks.map(task => task.p95)]
+    ],
+    rows: byStep(tasks.map(({ steps, times }) => ({ xs: steps, ys: times })))
+  };
 }
 
 defineView({ id: 'steps', title: 'Work per step', topic: 'steps', wide: false, make: context => new StepsSection(context) });

@@ -3,6 +3,7 @@ import { Straggler, StragglerView } from '../contract';
 import { arrange, Kept, mark, put, say } from '../kit/keep';
 import { duration, exactly, format, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
+import { type Figures, NumberTable } from '../kit/table';
 import { defineView } from '../kit/view';
 import type { Snapshot } from '../store';
 
@@ -23,6 +24,7 @@ export class StragglerSection extends Section {
   constructor() {
     super('Where a step goes', 'wb-Stragglers');
     const table = document.createElement('table');
+    table.className = 'wb-Bars';
     const head = table.createTHead().insertRow();
     for (const [title, meaning] of [
       ['Task', 'Job and index of the task'],
@@ -52,7 +54,8 @@ export class StragglerSection extends Section {
         return key;
       })
     );
-    this.body.append(table, this._more, this._keys);
+    this.tools.append(this._table.button);
+    this.body.append(table, this._more, this._keys, this._table.node);
     this._draw();
   }
 
@@ -68,6 +71,7 @@ export class StragglerSection extends Section {
 
   private _draw(): void {
     const rows = this._view?.rows ?? [];
+    put(this._table.button, { hidden: !rows.length });
     this.note(rows.length ? '' : 'No step has finished yet.');
     const named = this._view?.verdict.alarm ? this._view.verdict.subject.split('|') : [];
     const kept = this._all
@@ -86,6 +90,7 @@ export class StragglerSection extends Section {
     say(this._more, this._all ? fewer : `${unseen} more tasks keep pace`);
   }
 
+  private _table = new NumberTable(() => figuresOf(this._view?.rows ?? []));
   private _lines = new Kept(() => new Line());
   private _rows = document.createElement('tbody');
   private _more = document.createElement('button');
@@ -139,6 +144,22 @@ class Line {
   private _whom = document.createElement('bdi');
   private _long = document.createElement('span');
   private _costs = document.createElement('td');
+}
+
+/** What the bars are made of; of a task that was lost before it told of steps nothing. */
+function figuresOf(rows: Straggler[]): Figures {
+  const known = (row: Straggler, value: number) => (row.whole > 0 ? value : null);
+  return {
+    caption: 'Median step of each task in milliseconds',
+    head: ['Task', 'Works', 'Transfers', 'Input', 'Waits', 'Not recorded', 'Step', 'Waits for', 'Costs, %'],
+    rows: rows.map(row => [
+      shortTask(row.task),
+      ...PARTS.map(([key]) => known(row, row[key])),
+      known(row, row.whole),
+      row.waits_for,
+      known(row, 100 * row.share)
+    ])
+  };
 }
 
 function part(name: string): HTMLElement {
