@@ -7,51 +7,31 @@ import os
 import statistics
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from tests.viz.scenarios import SCENARIOS, Plant, Scenario, record, run, task
+from tests.viz.scenarios import SCENARIOS, Plant, record, run, task
+from tests.viz.seen import Seen, line_of, longest, saved, worked
 from workbench import errors
 from workbench.cluster.dask.page import WorkbenchScheduler, summarise
 from workbench.cluster.dask.reports import Reporter
 from workbench.commands.screen import ROWS, picture
-from workbench.core.names import task_of
-from workbench.core.trace import Journal
 from workbench.train.progress import Progress
 from workbench.viz.books import books_of
-from workbench.viz.hub import Hub, hub_of
+from workbench.viz.hub import hub_of
 from workbench.viz.ledger import PARTS
 from workbench.viz.losses import losses
 from workbench.viz.palette import short_task
 from workbench.viz.report import render_report
 from workbench.viz.report_data import read
 from workbench.viz.report_sections import stragglers
-from workbench.viz.schema import GraphParameters, StragglerView
 from workbench.viz.units import ms
 from workbench.viz.verdict import NOTICEABLE
 from workbench.widgets.live import LiveView
 
 OF_A_TASK = ("worker", "server", "still")
 NAMED = [scenario for scenario in SCENARIOS if scenario.kind in ("worker", "server")]
-
-
-class Seen:
-    """One planted run, looked at."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
-        self.journal: Journal = record(scenario.plant)
-        self.hub: Hub = hub_of(self.journal)
-        self.watcher = self.hub.watcher()
-        self.watcher.watch({"work": {}, "steps": {}, "graph": {}})
-        self.hub.look()
-        self.work: StragglerView = self.hub.whole("work")
-
-    @property
-    def row(self) -> Any:
-        return next(row for row in self.work.rows if row.task == self.scenario.subject)
 
 
 @pytest.fixture(scope="module", params=SCENARIOS, ids=lambda scenario: scenario.name)
@@ -93,27 +73,38 @@ def test_the_line_of_a_task_is_its_work(seen):
         assert max(workers, key=lambda line: line.median).task == seen.scenario.subject
 
 
-def heat(seen: Seen) -> dict[str, list[float]]:
-    """Milliseconds that each graph of the run shows on each task."""
-    nodes = {node.name.partition("/")[0] for one in seen.journal.graphs_since()[2] for node in one.nodes}
-    found: dict[str, list[float]] = {}
-    for choice in seen.hub._views["graph"]._choices:
-        view = seen.hub.whole("graph", GraphParameters(key=choice.key, opened=tuple(sorted(nodes))))
-        sums: dict[str, float] = {}
-        for node in view.nodes:
-            if node.id in view.stats and not node.open:
-                task = task_of(node.device)
-                sums[task] = sums.get(task, 0.0) + view.stats[node.id]
-        for task, shown in sums.items():
-            found.setdefault(task, []).append(shown)
-    return found
-
-
 def test_the_heat_of_the_graph_is_the_work_of_its_tasks(named):
-    shown = {task: statistics.median(each) for task, each in heat(named).items()}
+    shown = {task: statistics.median(each) for task, each in named.heat().items()}
     assert shown[named.scenario.subject] == pytest.approx(named.row.median_ms, rel=0.1)
     if named.scenario.kind == "worker":
         assert max((task for task in shown if "/job:worker" in task), key=shown.__getitem__) == named.scenario.subject
+
+
+def test_the_operations_of_a_task_take_the_time_that_it_works(named):
+    shown = named.operations()
+    assert shown[named.scenario.subject] == pytest.approx(named.row.median_ms, rel=0.1)
+    if named.scenario.kind == "worker":
+        assert max((task for task in shown if "/job:worker" in task), key=shown.__getitem__) == named.scenario.subject
+
+
+def test_a_step_of_the_timeline_works_as_long_as_the_lines_say_and_is_longest_in_the_planted_cause(seen):
+    view, (who, what) = seen.timeline(), longest(seen.timeline())
+    subject, kind = seen.scenario.subject.split("|"), seen.scenario.kind
+    took = {line.task: dict(zip(line.steps, line.times)).get(view.step) for line in seen.hub.whole("steps").tasks}
+    if not seen.scenario.plant.asynchronous:      # there a server works for other steps meanwhile
+        assert subject[0] not in took or worked(view)[subject[0]] == pytest.approx(took[subject[0]], rel=1e-3)
+    if kind == "worker":
+        assert (who, what) == (subject[0], "work") and worked(view)[who] == pytest.approx(took[who], rel=1e-3)
+    elif kind in ("server", "servers"):
+        assert who in subject
+    elif kind in ("link", "still"):
+        assert (who, what) == (subject[-1], {"link": "transfer", "still": "wait"}[kind])
+    elif kind == "input" and subject != ["between steps"]:
+        assert what == "wait" and f"the longest link is {subject[0]} (" in view.path
+
+
+def test_the_page_says_of_this_run_what_each_view_says(seen):
+    assert line_of(seen) in saved(), "run: python -m tests.viz.seen"
 
 
 def test_the_terminal_says_the_same(seen):
