@@ -346,7 +346,7 @@ class StragglerView:
 
 
 @cache
-def names_of(record: type) -> tuple[str, ...]:
+def names_of(record: Any) -> tuple[str, ...]:
     """The fields of a record's class, () of what is no record."""
     return tuple(one.name for one in fields(record)) if is_dataclass(record) else ()
 
@@ -359,7 +359,7 @@ def plain(value: Any) -> Any:
     kind = type(value)
     if kind in _AS_IT_IS:
         return value
-    if names := names_of(kind):  # type: ignore[arg-type]      # mypy does not count classes as hashable
+    if names := names_of(kind):
         return {name: one if type(one := getattr(value, name)) in _AS_IT_IS else plain(one) for name in names}
     if isinstance(value, list) and value and names_of(type(value[0])):
         return [plain(item) for item in value]

@@ -162,7 +162,7 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
         return value
     if kind is float:
         return value if math.isfinite(value) else None
-    if names := names_of(kind):  # type: ignore[arg-type]      # as there
+    if names := names_of(kind):
         if kind is Picture:
             return _short(plain(value), buffers)
         return _fields(value, names, buffers)
