@@ -356,12 +356,12 @@ def plain(value: Any) -> Any:
 
     Number lists are passed through as they are, not copied: their makers keep them finite.
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _AS_IT_IS:
         return value
     if names := names_of(kind):
         return {name: one if type(one := getattr(value, name)) in _AS_IT_IS else plain(one) for name in names}
-    if isinstance(value, list) and value and names_of(type(value[0])):
+    if isinstance(value, list) and value and is_dataclass(value[0]):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}

@@ -155,7 +155,7 @@ def _short(value: Any, buffers: list[bytes]) -> Any:
 
 
 def _packed(value: Any, buffers: list[bytes]) -> Any:
-    kind = type(value)
+    kind: Any = type(value)
     if kind is str:  # most are
         return value if value.isascii() else _legible(value)
     if kind in _PLAIN:
