@@ -1,14 +1,14 @@
 """Where our training step goes, kind by kind of operation, beside what this machine can do at most.
 
     python -m benchmarks.limits [softmax] [mlp] [lenet] [alexnet] [googlenet] [inception_v3] [overfeat] [vgg_a] [lm_full]
-                                [lm_sampled]
+                                [lm_sampled] [lm_full_loop] [lm_sampled_loop] [mlp_one] [googlenet_one]
 
 One thread and processor time, so that what others compute meanwhile matters little; the shortest time of each operation in
 some steps that are timed operation by operation. The limits are measured in the same process: multiplications and additions
 a second in the best of some square products (NumPy's and ours), and bytes a second in copying arrays beyond the caches. An
 operation cannot take less than its arithmetic at the one rate, nor than its bytes at the other: "at least" is the larger of
-both, and its sum says which share of the step those rates would leave. Winograd's convolutions do fewer multiplications than
-are counted, and may lie below.
+both, and its sum says which share of the step those rates would leave. A loop is told by what runs in it, in all its turns.
+Winograd's convolutions do fewer multiplications than are counted, and may lie below.
 """
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.zoo_networks import BATCHES, RATES, given, our_training
+from benchmarks.zoo_networks import BATCHES, RATES, given, our_network, our_training, start
 
 STEPS = 5
 SQUARES = (512, 1024, 1536)
 COPIED = 1 << 26
-LANGUAGE = {"lm_full": 20, "lm_sampled": 20}
-WORK = {"softmax": 100, **BATCHES, **LANGUAGE}
+LANGUAGE = dict.fromkeys(("lm_full", "lm_sampled", "lm_full_loop", "lm_sampled_loop"), 20)
+TURNS = 20      # of the loops of these
+ALONE = {"mlp_one": 1, "googlenet_one": 1}      # what a network says of one image
+WORK = {"softmax": 100, **BATCHES, **LANGUAGE, **ALONE}
 
 
 class Limits(NamedTuple):
@@ -69,35 +71,38 @@ def training(network: str) -> tuple[Any, Any, dict[Any, Any]]:
     if network in LANGUAGE:
         import workbench.tf1 as tf
         from benchmarks import language_model
-        return language_model.training(tf, False, network == "lm_sampled", False)[:3]
+        return language_model.training(tf, False, "sampled" in network, "loop" in network)[:3]
     if network == "softmax":
         import workbench as wb
         from benchmarks import softmax_step
         return softmax_step.training(wb, *softmax_step.given())[:3]
+    if network in ALONE:
+        image = given(network.removesuffix("_one"), 1)[0]
+        wb, session, x, logits = our_network(network.removesuffix("_one"), image)
+        start(wb, session)
+        return session, logits, {x: image}
     session, train, _, feed = our_training(network, *given(network, BATCHES[network]), RATES.get(network, 1e-3))
     return session, train, feed
 
 
-def times(session: Any, train: Any, feed: dict[Any, Any]) -> list[tuple[Any, float]]:
-    """(row of `explain`, the shortest of its times in `STEPS` steps), in the order of execution."""
-    from workbench.core.trace import journal
+def times(session: Any, train: Any, feed: dict[Any, Any]) -> list[tuple[Any, int, float]]:
+    """(row of `explain`, how often it runs in a step, its shortest time in `STEPS` steps), in the order of execution."""
     for _ in range(2):
         session.run(train, feed)
     best: dict[str, float] = {}
     for _ in range(STEPS):
-        cursor = journal.spans_since()[0]
         found = session.explain(train, feed, steps=1)
-        for span in journal.spans_since(cursor)[2]:
-            if span.kind == "op":
-                best[span.name] = min(best.get(span.name, float("inf")), span.end - span.start)
-    return [(row, best[row.name]) for row in found.rows if row.name in best]
+        best |= {row.name: min(best.get(row.name, row.measured), row.measured) for row in found.rows if row.measured}
+    return [(row, TURNS if row.inside else 1, best[row.name]) for row in found.rows if row.name in best and row.type != "while"]
 
 
-def tell(network: str, rows: Iterable[tuple[Any, float]], most: Limits) -> None:
+def tell(network: str, rows: Iterable[tuple[Any, int, float]], most: Limits) -> None:
     kinds: dict[str, list[float]] = defaultdict(lambda: [0.0] * 5)
-    for row, seconds in rows:
+    for row, turns, seconds in rows:
         kind = f"{row.type} ({row.library})" if row.library else row.type
-        parts = (1, seconds, row.cost.operations if row.cost else 0, row.cost.nbytes if row.cost else 0, most.least(row.cost))
+        known = row.cost if row.library else None      # what only names a buffer anew moves nothing
+        each = (known.operations, known.nbytes, most.least(known)) if known else (0, 0, 0)
+        parts = (turns, seconds, *(turns * part for part in each))
         kinds[kind] = [a + b for a, b in zip(kinds[kind], parts)]
     whole, least = sum(sums[1] for sums in kinds.values()), sum(sums[4] for sums in kinds.values())
     print(f"\n{network}, batch {WORK[network]}, one thread: at those rates {least / whole:.2f} of the step\n")
