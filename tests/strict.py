@@ -92,8 +92,7 @@ class StrictDevice:
     # the interface
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> StrictArray:
         array = StrictArray(self, np.zeros(shape, dtype))
-        self.memory.take(array.nbytes, what)
-        weakref.finalize(array, self.memory.give, array.nbytes)
+        self.memory.count(array, what)
         array._real = array._promised.copy()
         return array
 

@@ -116,7 +116,7 @@ def test_what_cuda_says_reaches_who_waits(waiting):
 def test_memory_of_a_pool_is_counted_while_something_refers_to_it():
     memory = cuda.Memory("d", 100)
     memory.take(60, "a")
-    lent = cuda._Lent(object(), memory, 60)
+    lent = cuda._Lent(object(), memory, 60, "a")
     assert memory.used == 60
     del lent
     assert memory.used == 0

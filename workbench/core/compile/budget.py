@@ -13,7 +13,7 @@ from workbench.core.graph.program import Program, topological
 from workbench.core.passes.rewrite import Rewrite
 from workbench.core.recomputed import repeats
 
-__all__ = ["BUDGET", "Budgeted", "within"]
+__all__ = ["BUDGET", "Budgeted", "least", "within"]
 
 BUDGET = "budget", "Values that would wait for gradients are computed again, so that the step keeps to its budget of bytes."
 _HEAVY = 4.0      # arithmetic per byte moved above which an operation is dear to repeat: products and convolutions
@@ -49,7 +49,7 @@ def within(program: Program, budget: int, measure: Callable[[Program], int], hol
     if before <= budget:
         return Budgeted(program, budget, before, before, 0)
     lowest = _estimate(program)
-    for _, number, found in sorted(_forms(program), key=lambda form: form[:2]):
+    for number, found in _cheapest_first(program):
         if (estimate := _estimate(found)) >= lowest:      # dearer, and no smaller
             continue
         lowest, needed = estimate, measure(found)
@@ -61,6 +61,17 @@ def within(program: Program, budget: int, measure: Callable[[Program], int], hol
         f"Session: memory_budget is {budget} bytes but the step needs {least} on {device or 'its device'}, "
         f"{least - budget} more, and {before} where nothing is computed again; the largest buffers of the "
         f"{least} are {holders(smallest)}; give it {least} or more, make batches smaller, or fetch less at once")
+
+
+def least(program: Program, measure: Callable[[Program], int]) -> int:
+    """The bytes, as `measure` has them, of the form that by the shapes of its values is the smallest: a budget that `within`
+    meets."""
+    return measure(min((found for _, found in _cheapest_first(program)), key=_estimate, default=program))
+
+
+def _cheapest_first(program: Program) -> list[tuple[int, Program]]:
+    """(how many operations are computed again, the form)"""
+    return [(number, found) for _, number, found in sorted(_forms(program), key=lambda form: form[:2])]
 
 
 def _estimate(program: Program) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from workbench.core.compile.budget import least
 from workbench.core.compile.cost import Cost, cost
 from workbench.core.compile.forms import (
     Block,
@@ -19,18 +20,21 @@ from workbench.core.compile.forms import (
     View,
 )
 from workbench.core.compile.memory import Block as MemoryBlock
-from workbench.core.compile.plan import Plan, PlanSegment
+from workbench.core.compile.plan import Plan, PlanSegment, compile_plan
 from workbench.core.compile.values import Constant, Packed
 from workbench.core.graph.dtype import resource
-from workbench.core.graph.graph import Operation
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, has_effect
 from workbench.core.graph.shape import as_shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.kernels.choice import Decision
+from workbench.core.kernels.options import using
 from workbench.core.passes.fuse import reasons
 
-__all__ = ["Row", "Usage", "explain_plan", "holders", "needs", "usage"]
+__all__ = ["Row", "Usage", "beside", "explain_plan", "holders", "needs", "usage"]
 
+_MUCH = 1 << 20      # bytes from which the other values of a plan have a part in it when there are no more
+_SEARCHED = 5_000      # operations of a graph in which an error still looks for what can be saved: some seconds
 _SHOWN = 5      # of the buffers that are alive at the busiest moment, the largest
 
 
@@ -172,16 +176,37 @@ def usage(plan: Plan, device: str = "") -> Usage:
 
 
 def needs(plan: Plan) -> str:
-    """What a plan is called that asks for memory: its name, what holds most of it, what computing again would save."""
+    """What holds most of a plan's memory, and what computing again would save, as an error says it behind the plan's name."""
     found = usage(plan)
-    saved = (f"; {found.waiting} of {found.busiest} bytes wait for gradients, and Session(memory_budget=) or wb.recompute "
-             "of what makes them saves some" if found.waiting else "")
-    return f"plan {plan.name!r} ({holders(found)}{saved})"
+    waits = f"; {found.waiting} of {found.busiest} bytes wait for gradients{_saved(plan, found)}" if found.waiting else ""
+    return f" ({holders(plan)}{waits})" if found.largest else ""
 
 
-def holders(found: Usage) -> str:
-    """The largest of the buffers that are alive at the busiest moment, with their bytes."""
-    return ", ".join(f"{name} of {nbytes} bytes" for name, nbytes in found.largest[:3])
+def beside(plan: Plan) -> str:
+    """What an error says of a plan when one of its kernels found no memory: nothing where the plan hardly takes any."""
+    return f" beside the values of plan {plan.name!r}{needs(plan)}" if usage(plan).step >= _MUCH else ""
+
+
+def _saved(plan: Plan, found: Usage) -> str:
+    """What the planner would reach, if it is asked."""
+    if len(plan.program.graph.operations) > _SEARCHED:
+        return ", and Session(memory_budget=) or wb.recompute of what makes them saves some"
+    with using(plan.kernels):
+        reached = least(plan.program, lambda form: usage(compile_plan(form, f"a try for {plan.name}", plan.device)).step)
+    if reached >= found.step:
+        return ", and computing what makes them again saves nothing"
+    return (f": Session(memory_budget={reached}) computes some of them again and saves {found.step - reached} of the step's "
+            f"{found.step} bytes, or wb.recompute of what makes them")
+
+
+def holders(plan: Plan) -> str:
+    """The largest of the buffers that are alive at the busiest moment: bytes, and what makes them where."""
+    made = {t.name: t for op in plan.program.graph.operations for t in op.outputs}
+    return ", ".join(f"{name} of {nbytes} bytes{_described(made.get(name))}" for name, nbytes in usage(plan).largest[:3])
+
+
+def _described(tensor: Tensor | None) -> str:
+    return "" if tensor is None else f" ({tensor.op.kind} {tensor.dtype.name}{tensor.shape}, built at {tensor.op.source})"
 
 
 def _swapped(plan: Plan) -> int:

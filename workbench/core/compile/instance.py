@@ -37,19 +37,18 @@ Run = Callable[..., tuple[Any, ...]]
 class Arena:
     """Memory for planned buffers. Instances of several plans may use the same, not at the same time: who runs holds
     `lock`. Kept as long as one of them is, so that its pages are touched once. Counted in `counted`, the memory of a device,
-    under the name that `what` gives: ResourceExhaustedError where that has a limit, or the system no more."""
+    for `what`: ResourceExhaustedError, with the `details` of it, where that has a limit, or the system no more."""
 
     __slots__ = ("__weakref__", "begin", "counted", "lock", "memory", "nbytes")
 
-    def __init__(self, nbytes: int, counted: Memory, what: Callable[[], str]) -> None:
+    def __init__(self, nbytes: int, counted: Memory, what: str, details: Callable[[], str] = str) -> None:
         try:
             self.memory = aligned(nbytes)
         except MemoryError as error:
-            raise errors.ResourceExhaustedError(f"{what()}: {nbytes} bytes are needed but the system of {counted.device} has "
-                                                "no such memory; make batches or variables smaller, or give it more") from error
+            raise counted.refused(nbytes, what, details) from error
         if nbytes:
-            counted.take(nbytes, what)
-            weakref.finalize(self, counted.give, nbytes).atexit = False
+            counted.take(nbytes, what, details)
+            weakref.finalize(self, counted.give, nbytes, what).atexit = False
         self.nbytes, self.counted, self.lock = nbytes, counted, threading.Lock()
         self.begin: int = self.memory.__array_interface__["data"][0]
 
@@ -68,7 +67,7 @@ class Instance:
         self._send: Callable[..., None] | None = None
         self._resources: dict[int, Any] = {}
         self._values: dict[int, Any] = {}
-        self.arena = arena or Arena(plan.arena_bytes, self.device.memory, lambda: needs(plan))
+        self.arena = arena or Arena(plan.arena_bytes, self.device.memory, f"plan {plan.name!r}", lambda: needs(plan))
         self.code, compiled = plan.load(traced)
         self.marks = Marks(self.code.marks)
         self.functions = self._bind(compiled)

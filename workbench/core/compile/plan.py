@@ -20,6 +20,7 @@ from workbench.core.compile.weight import is_light, regions, side_by_side
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, written
 from workbench.core.kernels import load_device_kernels, load_libraries
+from workbench.core.kernels.options import KernelOptions, kernel_options
 from workbench.core.passes.hold import LARGE
 
 __all__ = ["Plan", "PlanSegment", "compile_plan", "plan_called", "plans_of"]
@@ -65,6 +66,8 @@ class Plan:
     code: Code
     bound: dict[Tensor, Value]                  # what lone operations read that no segment passes: constants, handles
     single: bool                                # one segment from feeds to fetches
+    device: str                                 # the type of its device
+    kernels: KernelOptions                      # how its kernels were chosen
     _loaded: dict[bool, tuple[Code, dict[str, types.CodeType]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -149,7 +152,7 @@ def compile_plan(program: Program, name: str = "step", device: str = "CPU", done
     lone = {t for s in segments if s.kind != "compute" for t in s.op.inputs}
     bound = {t: known[t] for t in lone if isinstance(known.get(t), Constant | Handle)}
     plan = Plan(name, program, segments, selector.values, compute, liveness, liveness.places(layout.offsets), layout.size,
-                codegen.generate(compute, liveness, False), bound, single)
+                codegen.generate(compute, liveness, False), bound, single, device, kernel_options())
     _PLANS[name] = plan
     return plan
 

@@ -176,16 +176,16 @@ class CudaDevice:
 
     def _allocate(self, nbytes: int) -> Any:
         """CuPy's allocator: memory of the pool of this device, counted until nothing refers to it."""
-        cuda, what = self.cupy.cuda, _inside.what
-        self.memory.take(nbytes, lambda: _named(what))
+        cuda, what = self.cupy.cuda, _named(_inside.what)
+        self.memory.take(nbytes, what)
         try:
             found = self._pool.malloc(nbytes)
         except cuda.memory.OutOfMemoryError as error:
-            self.memory.give(nbytes)
+            self.memory.give(nbytes, what)
             raise errors.ResourceExhaustedError(
-                f"{_named(what)}: {nbytes} bytes are needed but {self.name} has no such memory beside the {self.memory.used} "
+                f"{what}: {nbytes} bytes are needed but {self.name} has no such memory beside the {self.memory.used} "
                 "bytes that this session uses there; make batches or variables smaller, or close what else uses it") from error
-        owner = _Lent(found, self.memory, nbytes)
+        owner = _Lent(found, self.memory, nbytes, what)
         return cuda.MemoryPointer(cuda.UnownedMemory(found.ptr, nbytes, owner, self.number), 0)
 
 
@@ -214,13 +214,13 @@ def _failed(device: str, error: BaseException) -> errors.InternalError:
 class _Lent:
     """Memory of a pool, given back to the count when it goes."""
 
-    __slots__ = ("memory", "nbytes", "pointer")
+    __slots__ = ("memory", "nbytes", "pointer", "what")
 
-    def __init__(self, pointer: Any, memory: Memory, nbytes: int) -> None:
-        self.pointer, self.memory, self.nbytes = pointer, memory, nbytes
+    def __init__(self, pointer: Any, memory: Memory, nbytes: int, what: str) -> None:
+        self.pointer, self.memory, self.nbytes, self.what = pointer, memory, nbytes, what
 
     def __del__(self) -> None:
-        self.memory.give(self.nbytes)
+        self.memory.give(self.nbytes, self.what)
 
 
 class _Marked(Event):

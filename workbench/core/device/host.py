@@ -26,10 +26,10 @@ class HostDevice:
         self.memory.take(nbytes, what)
         try:
             array: HostArray = np.empty(shape, dtype)
-        except MemoryError:
-            self.memory.give(nbytes)
-            raise
-        weakref.finalize(array, self.memory.give, nbytes).atexit = False
+        except MemoryError as error:
+            self.memory.give(nbytes, what)
+            raise self.memory.refused(nbytes, what) from error
+        weakref.finalize(array, self.memory.give, nbytes, what).atexit = False
         return array
 
     def copy_in(self, array: Any) -> Any:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from workbench import errors
 __all__ = ["Device", "Event", "Memory", "Outgoing", "device_types", "make_device", "missing", "register_device", "type_of"]
 
 HostArray = np.ndarray[Any, Any]
+_NAMED = 5      # of those who hold memory, in errors
 
 
 class Event:
@@ -60,33 +62,54 @@ class Event:
 
 
 class Memory:
-    """Bytes of one device that plans and variables hold, now (`used`) and at most so far (`peak`); `limit` None is no limit.
-    Thread-safe."""
+    """Bytes of one device that plans and variables hold, now (`used`) and at most so far (`peak`), and who holds them; `limit`
+    None is no limit. Thread-safe."""
 
     def __init__(self, device: str, limit: int | None = None) -> None:
         self.device, self.limit, self.used, self.peak = device, limit, 0, 0
+        self._held: Counter[str] = Counter()
         self._lock = threading.RLock()      # a finalizer may give back while this thread takes
 
-    def take(self, nbytes: int, what: str | Callable[[], str]) -> None:
-        """Count `nbytes` for `what`, a name or what gives it; ResourceExhaustedError when the limit does not allow them, and
-        nothing is counted."""
+    def take(self, nbytes: int, what: str, details: Callable[[], str] = str) -> None:
+        """Count `nbytes` for `what`; ResourceExhaustedError, which says who holds most and has the `details` of `what`, when
+        the limit does not allow them, and nothing is counted."""
         with self._lock:
-            if self.limit is not None and self.used + nbytes > self.limit:
-                name = what() if callable(what) else what
-                raise errors.ResourceExhaustedError(
-                    f"{name}: {nbytes} bytes are needed but {self.used} of the {self.limit} bytes of {self.device} are in use; "
-                    "make batches or variables smaller, close other sessions, or raise the device's memory limit")
-            self.used += nbytes
-            self.peak = max(self.peak, self.used)
+            if self.limit is None or self.used + nbytes <= self.limit:
+                self.used += nbytes
+                self._held[what] += nbytes
+                self.peak = max(self.peak, self.used)
+                return
+            held = f"{self.used} of the {self.limit} bytes of {self.device} are in use{self._holders()}"
+        raise errors.ResourceExhaustedError(
+            f"{what}{details()}: {nbytes} bytes are needed but {held}; make batches or variables smaller, close other "
+            "sessions, or raise the device's memory limit")
 
-    def give(self, nbytes: int) -> None:
+    def give(self, nbytes: int, what: str) -> None:
+        """The end of a `take`."""
         with self._lock:
             self.used -= nbytes
+            self._held[what] -= nbytes
+            if not self._held[what]:
+                del self._held[what]
+
+    def refused(self, nbytes: int, what: str, details: Callable[[], str] = str) -> errors.ResourceExhaustedError:
+        """The error of one who asked for `nbytes` that the limit allows, but the system does not have."""
+        with self._lock:
+            beside = f" beside the {self.used} bytes in use{self._holders()}" if self.used else ""
+        return errors.ResourceExhaustedError(
+            f"{what}{details()}: {nbytes} bytes are needed but the system of {self.device} has no such memory{beside}; make "
+            "batches or variables smaller, or give it more")
+
+    def _holders(self) -> str:
+        """Who holds most."""
+        most = [f"{what} of {nbytes} bytes" for what, nbytes in self._held.most_common(_NAMED)]
+        others = len(self._held) - len(most)
+        return f" ({', '.join(most)}{f' and {others} others' if others else ''})" if most else ""
 
     def count(self, array: Any, what: str) -> None:
         """Count an array for `what` as long as somebody refers to it; errors as `take`."""
         self.take(array.nbytes, what)
-        weakref.finalize(array, self.give, array.nbytes).atexit = False
+        weakref.finalize(array, self.give, array.nbytes, what).atexit = False
 
 
 class Outgoing(Protocol):

@@ -12,6 +12,7 @@ import numpy as np
 from workbench import errors
 from workbench.core import trace
 from workbench.core.compile import ownership
+from workbench.core.compile.explain import beside
 from workbench.core.compile.instance import Instance
 from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.compile.segments import CONTROL_FLOW
@@ -386,8 +387,8 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
         made: BaseException = type(error)(text)
     elif isinstance(error, MemoryError):
         where = f" on {op.device}" if op.device else ""
-        made = errors.ResourceExhaustedError(f"{op.kind}: {error}{where}; make the tensor smaller, or give its machine more "
-                                             f"memory{place}")
+        made = errors.ResourceExhaustedError(f"{op.kind}: {error}{where}{beside(plan)}; make the tensor smaller, or give its "
+                                             f"machine more memory{place}")
     else:
         said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         made = errors.InvalidArgumentError(f"{op.kind}: {said or type(error).__name__}; check the values that reach it{place}")

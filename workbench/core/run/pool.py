@@ -31,15 +31,15 @@ class Arenas:
         self._all: weakref.WeakSet[Arena] = weakref.WeakSet()
         self._lock = threading.Lock()
 
-    def take(self, nbytes: int, counted: Memory, what: Callable[[], str]) -> Arena:
+    def take(self, nbytes: int, counted: Memory, what: str, details: Callable[[], str]) -> Arena:
         """An arena of at least `nbytes` that are counted in `counted`, locked for the caller: the smallest that fits and is
-        free, else a new one under the name that `what` gives."""
+        free, else a new one for `what`, see Arena."""
         with self._lock:
             for arena in sorted(self._all, key=lambda a: a.nbytes):
                 fits = nbytes <= arena.nbytes <= _SPARE * nbytes and arena.counted is counted
                 if fits and arena.lock.acquire(blocking=False):
                     return arena
-            arena = Arena(nbytes, counted, what)
+            arena = Arena(nbytes, counted, what, details)
             arena.lock.acquire()
             if nbytes:
                 self._all.add(arena)
@@ -85,7 +85,7 @@ class InstancePool:
             instance = self._idle[traced].pop()
         except IndexError:
             memory = self.container.device(self.device).memory
-            arena = self.arenas.take(self.plan.arena_bytes, memory, lambda: needs(self.plan))
+            arena = self.arenas.take(self.plan.arena_bytes, memory, f"plan {self.plan.name!r}", lambda: needs(self.plan))
             with uncollected(), Arithmetic():      # what it packs may start OpenMP's threads
                 made = Instance(self.plan, self.container, self.device, traced, arena)
             self._made.add(made)

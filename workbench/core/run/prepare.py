@@ -172,7 +172,7 @@ class Preparation:
             return compile_plan(form, f"a try for {part.device}", type_of(part.device))
         with using(self.kernels):
             found = within(part.program, self.budget, lambda form: usage(tried(form)).step,
-                           lambda form: holders(usage(tried(form))), part.device)
+                           lambda form: holders(tried(form)), part.device)
         part.program = found.program
         return found
 
