@@ -70,6 +70,16 @@ def lenet() -> tuple[Any, list[Any]]:
     return wb.train.MomentumOptimizer(0.01, 0.9).minimize(wb.reduce_mean(loss)), wb.trainable_variables()
 
 
+def mlp() -> tuple[Any, list[Any]]:
+    """(training step, variables): products, their gradients and plain updates."""
+    h = wb.constant(random(128, 784))
+    for rows, columns in ((784, 512), (512, 512), (512, 10)):
+        h = wb.matmul(h, wb.Variable(0.05 * random(rows, columns))) + wb.Variable(np.zeros(columns, np.float32))
+        h = wb.nn.relu(h) if columns > 10 else h
+    loss = wb.nn.sparse_softmax_cross_entropy_with_logits(labels=wb.constant(np.arange(128) % 10), logits=h)
+    return wb.train.GradientDescentOptimizer(0.1).minimize(wb.reduce_mean(loss)), wb.trainable_variables()
+
+
 def lstm() -> tuple[Any, list[Any]]:
     """(training step, variables): a recurrence of packed products, and Adagrad on the rows of a table."""
     table = wb.Variable(random(500, 128))
@@ -93,7 +103,7 @@ def main() -> None:
             fetches = list(build(*feeds))
             session.run(wb.global_variables_initializer())
             show(name, session.run(fetches, dict(zip(feeds, given, strict=True))))
-    for model in (lenet, lstm):
+    for model in (lenet, mlp, lstm):
         with wb.Graph().as_default(), wb.Session() as session:
             wb.set_random_seed(1)
             step, variables = model()

@@ -68,8 +68,8 @@ def test_a_step_of_training_that_does_not_fit_says_what_computing_again_can_save
     def layer(h):
         return wb.nn.softmax(wb.sin(wb.matmul(h, h)))
     text = (r"matmul\S* of 16384 bytes \(.*; \d+ of \d+ bytes wait for gradients: Session\(memory_budget=\d+\) computes some "
-            r"of them again and saves \d+ of the step's \d+ bytes, or wb.recompute of what makes them\): \d+ bytes are needed but "
-            r"0 of the 200000 bytes of")
+            r"of them again and saves \d+ of the step's \d+ bytes, or wb.recompute of what makes them\): \d+ bytes are needed "
+            r"but 0 of the 200000 bytes of")
     with pytest.raises(errors.ResourceExhaustedError, match=text) as error:
         trained(layer)
     budget, saved, step = map(int, re.findall(r"budget=(\d+).* saves (\d+) of the step's (\d+)", str(error.value))[0])
