@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from workbench.core.kernels import threads
+from workbench.core.kernels.llvm import Machine
 from workbench.core.kernels.onednn_format import available, contiguous, primitive
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
@@ -54,3 +55,15 @@ def test_blas_works_on_one_thread_where_the_process_is_deterministic(monkeypatch
         threads.adopt_threads()
         threads.adopt_threads()
     assert limits == [2, 1, 2]
+
+
+def test_compiled_loops_do_not_depend_on_the_model_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One model of an instruction set has half the vectors of another, and a sum as many parts fewer."""
+    binding = pytest.importorskip("llvmlite.binding")
+    for deterministic in (True, False):
+        monkeypatch.setattr(settings, "deterministic", deterministic)
+        keys = set()
+        for model in ("skylake-avx512", "znver4"):
+            monkeypatch.setattr(binding, "get_host_cpu_name", lambda model=model: model)
+            keys.add(Machine().identity)
+        assert len(keys) == (1 if deterministic else 2)

@@ -80,8 +80,10 @@ class Machine:
         self.llvm: Any = binding
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
-        cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
         target = binding.Target.from_default_triple()
+        cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+        if settings.deterministic:      # models of one instruction set prefer other widths of vectors, which cut sums otherwise
+            cpu = "x86-64" if target.name == "x86-64" else "generic"
         self.target = target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="jitdefault")
         self.linker = binding.create_lljit_compiler(self.target)
         self.kept: list[Any] = []
