@@ -57,6 +57,10 @@ def missing(kind: str) -> str:
     if kind == "oracle":
         found = any(importlib.util.find_spec(name) for name in ORACLES)
         return "" if found else "none of TensorFlow, PyTorch, JAX is installed"
+    if kind == "short":
+        from workbench.core.kernels.onednn_short import native
+
+        return "" if native("bfloat16") else "oneDNN has no instructions for bfloat16 here"
     return ""
 
 
@@ -99,7 +103,7 @@ def pytest_collection() -> Iterator[Any]:
     return found
 
 
-KINDS = {"browser": "browser", "gpu": "GPU", "oracle": "oracle"}
+KINDS = {"browser": "browser", "gpu": "GPU", "oracle": "oracle", "short": "16-bit"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

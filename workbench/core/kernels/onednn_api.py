@@ -151,14 +151,13 @@ class Api:
 
     # Memory descriptors
 
-    def plain(self, shape: Sequence[int], strides: Sequence[int]) -> Pointer:
-        """Descriptor of float32 elements with `strides` counted in elements."""
-        return self._out("dnnl_memory_desc_create_with_strides", len(shape), dimensions(shape), FLOAT32,
-                         dimensions(strides))
+    def plain(self, shape: Sequence[int], strides: Sequence[int], dtype: int = FLOAT32) -> Pointer:
+        """Descriptor of elements of a type with `strides` counted in elements."""
+        return self._out("dnnl_memory_desc_create_with_strides", len(shape), dimensions(shape), dtype, dimensions(strides))
 
-    def any(self, shape: Sequence[int]) -> Pointer:
+    def any(self, shape: Sequence[int], dtype: int = FLOAT32) -> Pointer:
         """Descriptor whose format the primitive chooses."""
-        return self._out("dnnl_memory_desc_create_with_tag", len(shape), dimensions(shape), FLOAT32, FORMAT_ANY)
+        return self._out("dnnl_memory_desc_create_with_tag", len(shape), dimensions(shape), dtype, FORMAT_ANY)
 
     def clone(self, descriptor: Pointer) -> Pointer:
         return self._out("dnnl_memory_desc_clone", descriptor)

@@ -37,6 +37,7 @@ from workbench.core.kernels.onednn_format import (
 from workbench.core.kernels.onednn_guard import by_reference, guarded, referred, serve
 from workbench.core.kernels.onednn_products import Product, Task, plain
 from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.core.kernels.onednn_short import convolution, short
 from workbench.core.kernels.onednn_winograd import Winograd, spec_dimensions
 from workbench.core.kernels.options import kernel_options
 
@@ -213,7 +214,7 @@ def conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
            free: Sequence[bool]) -> Choice | None:
     """Convolution of an image batch with a filter."""
     if not servable(*inputs, *outputs, rank=4):
-        return None
+        return _in_short("conv2d", attributes, inputs[0], inputs[1], outputs[0])
     return _forward(Convolution(attributes, inputs[0], inputs[1], outputs[0]), (), free[0])
 
 
@@ -277,6 +278,15 @@ def _direct_forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free
     return builder.choice(wanted, (stored,))
 
 
+def _in_short(op: str, attributes: Mapping[str, Any], x: Spec, kernel: Spec, y: Spec) -> Choice | None:
+    """A convolution of 16-bit values, or a derivative, where the processor has instructions for them."""
+    name = short(x, kernel, y, rank=4)
+    shape = Convolution(attributes, x, kernel, y) if name else None
+    if shape is None or not _channels_match(shape):
+        return None
+    return convolution(op, name, x.shape, kernel.shape, y.shape, shape.axes, shape.window.parameters())
+
+
 def _channels_match(shape: Convolution) -> bool:
     """Grouped convolutions are not ours."""
     return shape.x.shape[shape.axes[1]] == shape.kernel.shape[2]
@@ -288,7 +298,7 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
     """Gradient of `conv2d` with respect to the image, from the filter and `dy`."""
     kernel, dy = inputs
     if not servable(*inputs, *outputs, rank=4):
-        return None
+        return _in_short("conv2d_backprop_input", attributes, outputs[0], kernel, dy)
     shape = Convolution(attributes, outputs[0], kernel, dy)
     if not _channels_match(shape):
         return None
@@ -322,7 +332,7 @@ def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec]
     """Gradient of `conv2d` with respect to the filter, from the image and `dy`."""
     x, dy = inputs
     if not servable(*inputs, *outputs, rank=4):
-        return None
+        return _in_short("conv2d_backprop_filter", attributes, x, outputs[0], dy)
     shape = Convolution(attributes, x, outputs[0], dy)
     if not _channels_match(shape):
         return None

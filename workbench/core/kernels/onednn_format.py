@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.kernels.choice import Layout
+from workbench.core.kernels.onednn_api import FLOAT32 as ELEMENTS
 from workbench.core.kernels.onednn_api import Api, Argument, Pointer, dimensions, load
 from workbench.core.kernels.onednn_cost import seconds
 from workbench.core.kernels.options import kernel_options
@@ -66,11 +67,13 @@ class Format:
 
 
 class Desc(NamedTuple):
-    """A descriptor to be: an interned one, one with strides, or (both None) one that the primitive chooses."""
+    """A descriptor to be: an interned one, one with strides, or (both None) one that the primitive chooses; `dtype` is the
+    library's number of the elements' type."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None = None
     identity: Interned | None = None
+    dtype: int = ELEMENTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +331,8 @@ def _convert(library: Api, value: Any, temporary: list[Pointer]) -> Any:
     if isinstance(value, Desc):
         if value.identity is not None:
             return descriptor(value.identity)
-        made = library.any(value.shape) if value.strides is None else library.plain(value.shape, value.strides)
+        made = (library.any(value.shape, value.dtype) if value.strides is None else
+                library.plain(value.shape, value.strides, value.dtype))
         temporary.append(made)
         return made
     if isinstance(value, Primitive):

@@ -24,6 +24,7 @@ from workbench.core.kernels.onednn_format import Primitive, contiguous, fast, pr
 from workbench.core.kernels.onednn_guard import referred, serve
 from workbench.core.kernels.onednn_products import STRAIGHT, Product, Task, Way, blas_fits, by_blas, thin, usual, ways_of
 from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.core.kernels.onednn_short import product, short
 
 __all__ = ["fused_matmul", "matmul", "matmul_add", "matmul_update"]
 
@@ -31,7 +32,9 @@ __all__ = ["fused_matmul", "matmul", "matmul_add", "matmul_update"]
 @serve("matmul")
 def matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
            free: Sequence[bool]) -> Choice | None:
-    """`a @ b` of two float32 matrices, each optionally transposed."""
+    """`a @ b` of two float32 matrices, or of 16 bits where the processor has them, each optionally transposed."""
+    if name := short(*inputs, *outputs, rank=2):
+        return product(name, attributes, inputs[0].shape, inputs[1].shape)
     if not servable(*inputs, *outputs, rank=2):
         return None
     task = Task(Product(attributes, inputs[0].shape, inputs[1].shape), Place(0), Place(1), Place(2))

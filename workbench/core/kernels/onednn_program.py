@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from workbench.core.kernels.choice import Choice, Kernel, Layout
 from workbench.core.kernels.crowd import crowd
 from workbench.core.kernels.llvm import serves
-from workbench.core.kernels.onednn_api import Api, Argument, ExecuteArgument, Pointer
+from workbench.core.kernels.onednn_api import FLOAT32, Api, Argument, ExecuteArgument, Pointer
 from workbench.core.kernels.onednn_call import Memory, Row, Run, row
 from workbench.core.kernels.onednn_format import (
     ALIGNMENT,
@@ -134,12 +134,13 @@ class Builder:
         words = note or " + ".join(made.implementation for made, _ in self.steps)
         return Choice("onednn", tuple(inputs), tuple(outputs), self.program(), self.scratch(), inplace or {}, words)
 
-    def bring(self, made: Primitive, argument: int, plain: Place, shape: Sequence[int], axes: Sequence[int]) -> Place:
+    def bring(self, made: Primitive, argument: int, plain: Place, shape: Sequence[int], axes: Sequence[int],
+              dtype: int = FLOAT32) -> Place:
         """Where a C-contiguous input lies as `made` wants it, after a step that brings it there if need be."""
         wanted = format_of(made, argument, shape, axes)
         if wanted is None:
             return plain
-        reorder = primitive("reorder", contiguous(shape, axes), known(wanted.identity))
+        reorder = primitive("reorder", contiguous(shape, axes)._replace(dtype=dtype), known(wanted.identity))
         if reorder is None:
             raise UnimplementedError(f"onednn: there is no reorder from plain to {wanted.text}; set WB_LIBRARIES "
                                      "without onednn")
@@ -148,7 +149,7 @@ class Builder:
         return between
 
     def store(self, made: Primitive, argument: int, places: Mapping[int, Place], shape: Sequence[int],
-              axes: Sequence[int], free: bool, output: int = 0) -> Format | None:
+              axes: Sequence[int], free: bool, output: int = 0, dtype: int = FLOAT32) -> Format | None:
         """Add a step that writes an output, as it comes if `free`, else reordered to C-contiguous; its layout."""
         wanted = format_of(made, argument, shape, axes)
         if wanted is None or free:
@@ -156,7 +157,7 @@ class Builder:
             return wanted
         between = self.buffer(wanted.nbytes)
         self.step(made, {**places, argument: between})
-        reorder = primitive("reorder", known(wanted.identity), contiguous(shape, axes))
+        reorder = primitive("reorder", known(wanted.identity), contiguous(shape, axes)._replace(dtype=dtype))
         if reorder is None:
             raise UnimplementedError(f"onednn: there is no reorder from {wanted.text} to plain; set WB_LIBRARIES "
                                      "without onednn")

@@ -4,6 +4,7 @@ from __future__ import annotations
 from workbench.core.graph.dtype import DType, bfloat16, float16, float32
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
+from workbench.core.kernels.onednn_short import SERVED, native
 from workbench.core.passes.precision import LOWERED
 from workbench.core.passes.rewrite import Rewrite, rewrite
 
@@ -22,15 +23,20 @@ def widen(program: Program) -> Program:
     made: dict[Tensor, Tensor] = {}      # 16 bits -> the same numbers in float32
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        dtype = op.outputs[0].dtype if op.outputs else None
+        dtype = op.outputs[0].dtype if op.outputs else float32
         if op.kind == "cast" and dtype is float32 and not op.controls and _rounds(inputs[0]):
             return [_same(inputs[0], made, state)]
-        if op.kind in LOWERED and dtype in _ROUNDING and all(_rounds(t) for t in inputs if t.dtype is dtype):
+        if _wanted(op.kind, dtype) and all(_rounds(t) for t in inputs if t.dtype is dtype):
             wide = [_same(t, made, state) if t.dtype is dtype else t for t in inputs]
             product = state.create(op.kind, wide, dict(op.attrs), f"{op.name}/float32", op).outputs[0]
             return [_short(_rounded(product, dtype, op, state), dtype, op, state)]
         return None
     return rewrite(program, visit)
+
+
+def _wanted(kind: str, dtype: DType) -> bool:
+    """Is it a product of 16 bits, for which this machine has no instructions?"""
+    return kind in LOWERED and dtype in _ROUNDING and not (kind in SERVED and native(dtype.name))
 
 
 def _rounds(tensor: Tensor) -> bool:
