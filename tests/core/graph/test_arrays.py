@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workbench.core.graph.arrays import add_rows
+from workbench.core.graph.arrays import add_rows, inside
 
 random = np.random.default_rng(3)
 
@@ -35,3 +35,12 @@ def test_one_row_for_all_places_and_places_on_two_axes():
     add_rows(out, np.arange(20), np.ones(32, np.float32))
     add_rows(out, (np.array([0, 0]), np.array([1, 1])), np.array([1.0, 2.0], np.float32))
     assert out[:20].sum() == 20 * 32 + 3 and out[0, 1] == 4
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64])
+def test_indices_of_every_integer_type_are_looked_at_from_both_ends(dtype):
+    ends = [0, 1, 99, 100, 127, np.iinfo(dtype).min, np.iinfo(dtype).max]
+    for number in ends:
+        for found in (np.array(number, dtype), np.array([[5, number], [0, 7]], dtype).T, np.array([3, number], dtype)[::-1]):
+            assert inside(found, 100) == (0 <= number < 100) and inside(found, 2 ** 63) == (0 <= number < 2 ** 63)
+    assert inside(np.empty(0, dtype), 0)

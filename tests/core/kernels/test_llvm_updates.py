@@ -120,6 +120,15 @@ def test_which_updates_are_compiled(monkeypatch):
     assert asked == ["adagrad"] * usable
 
 
+def test_updates_of_rows_are_compiled_however_few(monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr(llvm_updates, "_kernel", lambda name, *numbers: asked.append(name))
+    for elements in (1, 4, 0):
+        updates["descend_rows"](rows(9, elements), np.arange(1), np.float32(0.1), rows(1, elements), rows(9, elements))
+    usable = "llvm" in settings.libraries and llvm_updates.usable()
+    assert asked == ["descend_rows"] * 2 * usable
+
+
 several = pytest.mark.skipif(team.runtime() is None or not llvm_updates.usable() or "llvm" not in settings.libraries,
                              reason="no GNU OpenMP here, or no LLVM")
 

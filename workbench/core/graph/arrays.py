@@ -12,6 +12,7 @@ __all__ = ["accumulated", "add_rows", "check_labels", "check_rows", "inside", "l
            "wide"]
 
 Array = np.ndarray[Any, Any]
+_UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -53,8 +54,12 @@ def multiplied(a: Array, b: Array, out: Array | None = None) -> Array:
 
 
 def inside(indices: Array, size: Any) -> bool:
-    """Are all indices within 0 … size - 1?"""
-    return not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < size)
+    """Are all indices, which are integers, within 0 … size - 1?"""
+    if not indices.size:
+        return True
+    if size > 1 << 8 * indices.itemsize - 1:      # more than a number with sign can count
+        return int(indices.min()) >= 0 and int(indices.max()) < size
+    return int(indices.view(_UNSIGNED[indices.itemsize]).max()) < size      # below 0 is beyond, as a number without sign
 
 
 def check_labels(where: str, labels: Array, classes: int) -> None:

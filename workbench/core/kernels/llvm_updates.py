@@ -129,8 +129,9 @@ def _table(numpy_rule: Update) -> Update:
 
 
 def _sizes(places: Array, grad: Array, outs: Sequence[Array]) -> tuple[int, ...]:
-    """(gradients, their elements, bits for the number of one) where a kernel serves."""
-    if grad.shape != (places.size, *outs[0].shape[1:]) or not _serves(grad, *outs):
+    """(gradients, their elements, bits for the number of one) where a kernel serves: however few, since NumPy looks first which
+    rows are named twice."""
+    if not grad.size or grad.shape != (places.size, *outs[0].shape[1:]) or not _taken(grad, *outs):
         return ()
     return places.size, grad.size // places.size, places.size.bit_length()
 
