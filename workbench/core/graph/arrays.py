@@ -58,8 +58,8 @@ def inside(indices: Array, size: Any) -> bool:
     if not indices.size:
         return True
     if size > 1 << 8 * indices.itemsize - 1:      # more than a number with sign can count
-        return int(indices.min()) >= 0 and int(indices.max()) < size
-    return int(indices.view(_UNSIGNED[indices.itemsize]).max()) < size      # below 0 is beyond, as a number without sign
+        return bool(int(indices.min()) >= 0 and int(indices.max()) < size)
+    return bool(int(indices.view(_UNSIGNED[indices.itemsize]).max()) < size)      # below 0 is beyond, as a number without sign
 
 
 def check_labels(where: str, labels: Array, classes: int) -> None:
