@@ -6,7 +6,7 @@
 watches all views is told as often as one is (`workbench/widgets/peer.py`).
 Both ends of the ratio are the same session and plan; they take turns, so that a busy machine slows both. What recording costs
 a step while it is off is too little for such a ratio: it is how often the step asks this process whether it is on, times what
-asking takes.
+asking takes. The processor time of the whole process is printed beside it, the panel's thread and recorded steps included.
 """
 from __future__ import annotations
 
@@ -117,6 +117,19 @@ def cluster() -> Iterator[Callable[[], Any]]:
             yield lambda: session.run(made.steps, feed)
 
 
+def processor(on: Callable[[], Any], off: Callable[[], Any], rounds: int = 7, seconds: float = 1.0) -> list[float]:
+    """Processor time of this process, all threads together, for a step `on` ÷ `off`, of each round in turns, ascending: the
+    middle step does not show the steps that are recorded, nor what the panel's thread takes beside them."""
+    def spent(step: Callable[[], Any]) -> float:
+        step()
+        count, begin, until = 0, time.process_time(), time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            step()
+            count += 1
+        return (time.process_time() - begin) / count
+    return sorted(spent(on) / spent(off) for _ in range(rounds))
+
+
 class _Asked(Journal):
     """A journal that counts how often it is asked whether it records."""
 
@@ -160,9 +173,11 @@ def main(names: list[str]) -> None:
                 sides = {"ours": switched(step, panel, True), "recording off": switched(step, panel, False)}
                 result = compare(f"Trace overhead {name}: recorded and watched", sides, rounds=ROUNDS.get(name, 15),
                                  seconds=0.6)
+                whole = processor(*sides.values())
                 asked, share = off(step)
             print(f"\n  {panel.frames} frames were drawn")
             report(result, BAR)
+            print(f"  processor time of this process: {statistics.median(whole):.3f} [{whole[0]:.3f}, {whole[-1]:.3f}]")
             print(f"  recording off: {asked:.1f} questions a step, {share:.3%} of it; bar {BAR_OFF:.1%}")
         finally:
             panel.close()

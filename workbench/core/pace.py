@@ -18,6 +18,8 @@ class Pace:
     saved for up to `first` times, which may then follow each other at once. At least `least` and at most `most` seconds lie
     between two times on average."""
 
+    __slots__ = ("_least", "_most", "_saved", "_share", "cost", "due")
+
     def __init__(self, share: float, first: int, least: float = 0.0, most: float = math.inf) -> None:
         self._share, self._saved, self._least, self._most = share, max(0, first - 1), least, most
         self.cost = 0.0          # seconds, usually
@@ -33,6 +35,8 @@ class Pace:
 class Chosen:
     """Which steps of a session are recorded: all while they are few or take long, else as many as `SHARE` of the time pays
     for, and besides some of those that take unusually long."""
+
+    __slots__ = ("_odd", "_turns", "_usual", "due", "unusual")
 
     def __init__(self) -> None:
         self._turns, self._odd = Pace(SHARE, FIRST), Pace(ODD * SHARE, ODD_FIRST)

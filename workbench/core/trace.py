@@ -199,7 +199,7 @@ class Journal:
         self._states, self._tasks = Ring(1000), Ring(1000)
         self._graphs = Stages(lambda record: record.nbytes or bytes_of_nodes(record.nodes))
         self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
-        self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
+        self.ran: tuple[Any, ...] = ("", 0)      # (session, number, …) of the newest step; a plain store: every step writes it
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in
         self.ended = 0.0             # when the newest step ended
         self.begun = 0.0             # when the newest training loop began
@@ -326,7 +326,7 @@ class Journal:
 
         A session runs while a step is inside it, and for a moment after it; a training loop says itself when it ends.
         """
-        status, (session, step) = self.status, self.ran
+        status, (session, step, *_) = self.status, self.ran
         if session == status.session and not status.counted:
             status = replace(status, step=max(step, status.step))
         if status.state not in ("running", "ready"):

@@ -92,7 +92,7 @@ class Session(Staying):
         self._forms: dict[Any, Form] = {}
         self._executables = itertools.count()
         self._tasks, self._newest, self._closed = tasks_of(self._backend.devices), 0, False      # newest: began last
-        self._chosen, self._last_op, self._last_status = Chosen(), 0.0, 0.0
+        self._chosen, self._told, self._last_op, self._last_status = Chosen(), object(), 0.0, 0.0
         self._entered: list[Any] = []
         self._partial = PartialSteps(self.graph)
         _open.add(self)
@@ -182,10 +182,12 @@ class Session(Staying):
         if not journal.enabled:
             return form.build(self._run(found, values, step, traced, deadline, recorder))
         thread, start = threading.get_ident(), time.perf_counter()
-        journal.ran = (self.name, step)
-        journal.inside[thread] = (self.name, step, start)
-        if journal.status.state != "running" or journal.status.session != self.name:
-            self._say("running", step=step)
+        journal.ran = journal.inside[thread] = self.name, step, start
+        if (status := journal.status) is not self._told:
+            if status.state == "running" and status.session == self.name:
+                self._told = status      # which is not looked at again
+            else:
+                self._say("running", step=step)
         if start - self._last_op > _OP_PERIOD:
             self._last_op, traced = start, True
         try:
