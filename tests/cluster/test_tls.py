@@ -1,4 +1,4 @@
-"""The same steps through Dask's TLS port, one socket per direction."""
+"""The same steps, and training through a loss, through Dask's TLS port, one socket per direction."""
 from __future__ import annotations
 
 import asyncio
@@ -12,11 +12,14 @@ import pytest
 from distributed import Client
 from distributed.security import Security
 
-from tests.cluster.conftest import no_new_threads, start
+import workbench as wb
+from tests.cluster.conftest import kill, no_new_threads, start
+from tests.cluster.test_recovery import SERVER, Killer, expected, model
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
 from workbench.cluster.link.buffers import BufferPool
+from workbench.core.state import checkpoint
 
 pytestmark = pytest.mark.cluster
 
@@ -46,6 +49,21 @@ def test_steps_over_tls(secure, unix):
                 got = cluster.run_step("h", feeds_by_task=feeds)
                 assert [float(got[task][0][-1]) for task in cluster.tasks] == [2, 1]
     no_new_threads()
+
+
+@pytest.mark.usefixtures("graph")
+def test_training_survives_a_killed_server_over_tls(secure, tmp_path):
+    """Checkpoints, the loss, new tasks on the worker that Dask starts anew: no connection is plain, within this host either."""
+    _, minimize = model()
+    with Cluster(secure, 1, 1, unix=False) as cluster:
+        lost = cluster.pids[SERVER]
+        killer = Killer(lambda: kill(lost))
+        wb.train.run(minimize, cluster, steps=60, folder=tmp_path, save_steps=10, hooks=[killer])
+        assert cluster.generation == 1 and cluster.pids[SERVER] != lost
+        assert all(address.startswith("tls://") for address in cluster.addresses.values())
+        for member in cluster._members.values():
+            assert isinstance(member.connection._sender._writer, ssl.SSLSocket)
+    np.testing.assert_allclose(checkpoint.read(wb.train.latest_checkpoint(tmp_path)).tensors["w"], expected(60), rtol=1e-4)
 
 
 class Calling:
