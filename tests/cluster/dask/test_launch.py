@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,6 +68,19 @@ def test_too_few_that_answer_are_too_few(monkeypatch):
         client.answers["c"].set()
         with pytest.raises(errors.ResourceExhaustedError, match="has 1 workers"):
             await chosen(client)
+    asyncio.run(scene())
+
+
+def test_a_machine_that_reaches_the_scheduler_alone_hears_what_to_do(monkeypatch):
+    monkeypatch.setattr(launch, "_PATIENCE", 0.05)
+
+    async def scene() -> None:
+        client = Scripted("tcp://hidden:1", "tcp://hidden:2")
+        client.scheduler.address = "gateway://here:80"
+        with pytest.raises(errors.UnavailableError, match=re.escape(
+                "the Dask scheduler at gateway://here:80 answers but none of its 2 workers does, as at tcp://hidden:1; where "
+                "this machine reaches the scheduler alone, as through a gateway or a forwarded port, run the program on a ")):
+            await launch.choose_workers(client, TASKS, Wishes())      # type: ignore[arg-type]
     asyncio.run(scene())
 
 

@@ -159,6 +159,12 @@ async def choose_workers(client: Client, tasks: tuple[str, ...], wanted: Wishes,
     idle = await _idle(client, list(info), enough)
     hosted = {address: idle[address].hosted for address in info if not answering or idle[address].hosted < _SILENT}
     workers = {address: {**info[address], "free": idle[address].free} for address in hosted}
+    if workers and all(count == _SILENT for count in hosted.values()):
+        raise errors.UnavailableError(
+            f"Cluster: the Dask scheduler at {client.scheduler.address} answers but none of its {len(workers)} workers does, "
+            f"as at {next(iter(workers))}; where this machine reaches the scheduler alone, as through a gateway or a forwarded "
+            "port, run the program on a worker: client.submit(main), and in main() wb.Cluster(distributed.get_client(), …); "
+            "else check that the workers run and that their ports are open")
     found = assign(tasks, workers, hosted, wanted)
     for task, limit in limited(found, workers).items():
         logger.warning("workbench: %s is on a Dask worker that is killed when it holds %.1f GB, variables included; start "
