@@ -15,6 +15,7 @@ from tests.cluster.conftest import kill, start
 from tests.cluster.programs import Program
 from tests.eventually import eventually
 from workbench import errors
+from workbench.core.run.target import cluster_of
 from workbench.core.state import checkpoint
 from workbench.train import latest_checkpoint
 
@@ -68,7 +69,7 @@ def test_servers_that_dask_hosts_move_when_their_worker_dies_and_training_goes_o
     assert client.get_metadata(["workbench", "moves", "/job:ps/task:1"]) == ""
 
 
-def test_what_cannot_be_found_is_said(client: Client):
+def test_what_cannot_be_found_is_said(client: Client, monkeypatch: pytest.MonkeyPatch):
     address = client.scheduler.address
     spec = tf.train.ClusterSpec.from_scheduler(address, "alone", ps=1, worker=1)
     assert spec == tf.train.ClusterSpec({"ps": [f"{address}/alone"], "worker": [f"{address}/alone"]})
@@ -79,6 +80,9 @@ def test_what_cannot_be_found_is_said(client: Client):
         with tf.Session(server.target, graph) as session, pytest.raises(errors.UnavailableError, match=(
                 f"waited . s for /job:ps/task:0, and it has not told the Dask scheduler at {address} where it is; start that")):
             session.run(one)
+        known = {**spec.as_dict(), "chief": [f"{address}/alone"]}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": known, "task": {"type": "worker", "index": 0}}))
+        assert cluster_of(tf.estimator.RunConfig().master) is server.target      # as estimators write it
     finally:
         server.close()
 

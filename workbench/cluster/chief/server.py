@@ -108,8 +108,7 @@ class Server:
         found = self._listener.address.rpartition("://")[2]
         host, _, port = found.rpartition(":")
         here = {f"localhost:{port}"} if host in ("127.0.0.1", "[::1]") else set()
-        named = kept_by(self._address) is None and not self._address.endswith(":0")
-        return here | {found} | ({self._address} if named else set())
+        return here | {found} | ({self._address.rpartition("://")[2]} if not self._address.endswith(":0") else set())
 
     @property
     def name(self) -> str:
