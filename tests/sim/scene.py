@@ -1,10 +1,10 @@
-"""A cluster in a simulated world: the real tracker, members and tasks, clients that train, faults, and the history."""
+"""A cluster in a simulated world: the real tracker, members, tasks and recovery, clients, faults, and the history."""
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,47 @@ from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
 from workbench.core.state.container import Container
 from workbench.core.trace import Journal
+from workbench.train.sessions.recovery import Attempts, Hands, Lost, Mark, Progress, Recovery, Reopened, follow
 
-__all__ = ["HEARTBEAT", "Scene"]
+__all__ = ["BEGINNING", "HEARTBEAT", "Clients", "Saved", "Scene"]
 
 HEARTBEAT = 8.0
 _PROBE = 0.5
 _GIVEN_UP = 1000.0       # seconds of this world in which whatever waits has to end; trainings take up to 300
 TASKS = (*SERVERS, *WORKERS)
+_KEPT = 3                # checkpoints
+_TRIES = 20              # to open the tasks, as often as the real ones fit into what a cluster waits
+_LOST = (errors.UnavailableError, errors.DeadlineExceededError, errors.AbortedError)
+
+Clients = dict[str, Callable[[], None]]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint."""
+
+    version: int
+    values: dict[str, float]      # of the servers
+    taken: int                    # elements of the data
+    waiting: list[float]          # how many are in the queue, and those
+
+
+BEGINNING = Saved(0, dict.fromkeys(SERVERS, 0.0), 0, [0])
+
+
+class _Lock:
+    """A lock of a world without real ones."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._held = world, False
+
+    def __enter__(self) -> None:
+        while self._held:
+            self._world.wait(lambda: not self._held)
+        self._held = True
+
+    def __exit__(self, *error: object) -> None:
+        self._held = False
 
 
 def _one_by_one(links: Links, targets: Iterable[str]) -> None:
@@ -46,22 +80,33 @@ class Scene:
         self.world, self.seed, self.faults = World(seed), seed, faults
         self.containers: dict[str, Container] = {}
         self.history: list[tuple[Any, ...]] = []
-        self.session, self.recovering = 1, False
-        self.chief = Process("chief")
+        self.session, self.life = 0, 0                   # a chief that is started again is another life
         self.processes: dict[str, Process] = {}
         self.homes: dict[tuple[int, str], Process] = {}
         self.tasks: dict[tuple[int, str], Task] = {}
         self.engines: dict[tuple[int, str], SimEngine] = {}
         self.excused: set[tuple[int, str]] = set()       # (session, task) that something was done to
+        self.disk: dict[str, Saved] = {}                 # published checkpoints by name, the newest last
+        self.damaged: set[str] = set()
+        self.handles: dict[str, dict[str, str]] = {}
+        define_engine("simulated", self._engine)
+
+    def _live(self) -> None:
+        """The chief's process starts: it knows nothing of the ones before it."""
+        self.life, self.session = self.life + 1, self.session + 1
+        self.chief = Process(f"chief {self.life}")
         self.members: dict[str, Member] = {}
         unrecorded = Journal()                           # what is recorded depends on the real time
         unrecorded.enabled = False
         self.tracker = Tracker(self.session, self.members, HEARTBEAT, unrecorded)
         self.tracker.step_type = self._step_type()      # type: ignore[misc]
-        # version, values of the servers, elements of the data taken, what waits at the queue
-        self.saved: tuple[int, dict[str, float], int, list[float]] = 0, dict.fromkeys(SERVERS, 0.0), 0, [0]
-        self.handles: dict[str, dict[str, str]] = {}
-        define_engine("simulated", self._engine)
+        if self.keeps_state:
+            self.tracker.driver, self.tracker.incarnation = "driver", self.life
+        self.recovery = Recovery(led=self.keeps_state)
+        self.hands = Hands(self._reopen, self._prepare, lambda: True)
+        self.attempts = Attempts(lambda: self.session, _Lock(self.world))
+        self.lost: dict[str, tuple[Mark, errors.Error]] = {}      # client -> what its newest step began with and ended in
+        self.watch()
 
     def log(self, *what: Any) -> None:
         self.history.append(what)
@@ -174,12 +219,21 @@ class Scene:
                     member.probe()
                 except errors.UnavailableError:
                     """Its end is on its way."""
-        if not self.tracker.closed:
-            self.world.later(_PROBE, self.watch)
+        self.world.later(_PROBE, self.watch, self.chief)
 
     # steps
     def run(self, client: str, handle: str, feeds: dict[str, Any] | None = None, limit: float | None = None) -> Any:
-        """One step: the fetches by task, or the error that it ended with, which is in the history too."""
+        """A step of a client: the fetches by task, or the error that it ended with."""
+        mark = self.attempts.mark()
+        result = self._run(client, handle, feeds, limit)
+        if isinstance(result, errors.Error):
+            self.lost[client] = mark, result
+        else:
+            self.recovery.handle(Progress())
+        return result
+
+    def _run(self, client: str, handle: str, feeds: dict[str, Any] | None = None, limit: float | None = None) -> Any:
+        """Any step, with what became of it in the history."""
         number = self.tracker.next_step()
         session = self.session
         self.log("invoked", session, client, handle, number)
@@ -192,13 +246,17 @@ class Scene:
         self.log("acknowledged", session, client, handle, number)
         return results
 
-    def recover(self, why: str) -> None:
-        """On a client: everything anew from what was saved last; others wait meanwhile."""
-        self.recovering = True
-        self.log("recovery", self.session, why)
-        self.look_for_losses()
-        for _ in range(20):
-            assert self.session < 60, f"recovery never comes to an end: {why}"
+    # losses
+    def recover(self, client: str) -> None:
+        """The newest step of the client was lost: all go back to the newest checkpoint, unless they have done so since."""
+        mark, loss = self.lost[client]
+        self.attempts.bring_back(mark, loss, lambda: follow(self.recovery, Lost(loss), self.hands))
+
+    def _reopen(self, because: errors.Error) -> tuple[str, ...]:
+        """As Cluster.recover."""
+        self.log("recovery", self.session, because.message)
+        for left in reversed(range(_TRIES)):
+            self.look_for_losses()
             old = list(self.members.values())
             self.session += 1
             self.tracker.begin_anew(self.session, errors.UnavailableError("Cluster: its tasks are opened anew"))
@@ -210,12 +268,29 @@ class Scene:
                 member.connection.close()
             try:
                 self.open()
-                if self.keeps_state or self.restore():
-                    break
-            except errors.Error:
-                """Somebody was lost again."""
-            self.look_for_losses()
-        self.recovering = False
+                break
+            except _LOST:                                # somebody was lost again
+                if not left:
+                    raise
+        return self.candidates()
+
+    def candidates(self) -> tuple[str, ...]:
+        return tuple(sorted(self.disk, key=lambda name: self.disk[name].version, reverse=True))
+
+    def _prepare(self, path: str | None) -> None:
+        """Where tasks keep their state nobody restores anything; they have it since the beginning."""
+        if self.keeps_state and self.session > 1:
+            return
+        if path in self.damaged:
+            raise errors.DataLossError(f"{path} is damaged")
+        saved = BEGINNING if path is None else self.disk[path]
+        self.log("begins" if path is None else "restores", self.session, saved.version)
+        fed = {server: ([value, value], saved.version, saved.taken, saved.waiting) for server, value in saved.values.items()}
+        for handle, feeds in (("restore", fed), ("start", {})):
+            if isinstance(error := self._run("chief", handle, feeds), errors.Error):
+                raise error
+        if path is None:
+            self._publish(BEGINNING, self.session)
 
     def look_for_losses(self) -> None:
         """Whoever was given up although nothing was done to it is in the history."""
@@ -223,26 +298,31 @@ class Scene:
             if member.lost is not None and (self.session, name) not in self.excused:
                 self.log("given up", name, str(member.lost))
 
-    def save(self, values: dict[str, Any]) -> None:
-        """What was read of all servers is what training goes on from."""
+    def save(self, values: dict[str, Any], session: int) -> None:
+        """What was read of all servers in that session is what training goes on from."""
         versions = {name: int(fetched[0]) for name, fetched in values.items()}
         assert len(set(versions.values())) == 1, f"a checkpoint has versions {versions} of the servers"
         first = values[SERVERS[0]]
-        self.saved = (versions[SERVERS[0]], {name: float(fetched[1][0]) for name, fetched in values.items()}, int(first[2]),
-                      first[3].tolist())
-        self.log("saved", self.session, *self.saved)
+        self._publish(Saved(versions[SERVERS[0]], {name: float(fetched[1][0]) for name, fetched in values.items()},
+                            int(first[2]), first[3].tolist()), session)
 
-    def restore(self) -> bool:
-        version, values, taken, waiting = self.saved
-        fed = {server: ([value, value], version, taken, waiting) for server, value in values.items()}
-        return not isinstance(self.run("chief", "restore", {s: v for s, v in fed.items()}), errors.Error) and not isinstance(
-            self.run("chief", "start"), errors.Error)
+    def _publish(self, saved: Saved, session: int) -> None:
+        """Writing takes a while, in which training goes on; what was pinned before a loss is dropped, by Checkpointer.drop."""
+        self.world.wait(lambda: False, self.world.delay())
+        if session == self.session:
+            name = f"model-{saved.version}"
+            self.disk[name] = saved
+            self.damaged.discard(name)
+            self.log("saved", session, saved.version, saved.values, saved.taken, saved.waiting)
+            for old in self.candidates()[_KEPT:]:
+                del self.disk[old]
 
     # faults
     def plan_faults(self, until: float) -> None:
-        rough = (self._stop, self._freeze, self._cut, self._cut_control)
+        rough = (self._stop, self._freeze, self._cut, self._cut_control, self._stop_chief, self._freeze_chief)
+        worst = (self._crash, self._crash_chief, self._damage)
         kinds = self.world.random.choice(((self._cut,), (self._cut, self._stop),
-                                          rough if self.keeps_state else (self._crash, *rough)))
+                                          rough if self.keeps_state else (*rough, *worst)))
         until *= self.world.random.choice((0.1, 1))
         for _ in range(self.faults):
             kind = self.world.random.choice(kinds)
@@ -284,33 +364,73 @@ class Scene:
         name = self._any()
         self._excuse(name)
         self.log("fault", "cut from the chief", name)
-        self.members[name].connection.cut()      # type: ignore[attr-defined]
+        if name in self.members:                         # else a new chief has not met it yet
+            self.members[name].connection.cut()      # type: ignore[attr-defined]
+
+    def _crash_chief(self) -> None:
+        """As kill -9 of the program, wherever it is; it is started again by `play`."""
+        self.log("fault", "crash", self.chief.name)
+        self.world.crash(self.chief)
+
+    def _stop_chief(self) -> None:
+        self.log("fault", "stop", self.chief.name)
+        self.world.stop(self.chief, self.world.random.uniform(0.0, HEARTBEAT / 3))
+
+    def _freeze_chief(self) -> None:
+        """So long that its tasks may have ended when it goes on."""
+        for name in TASKS:
+            self._excuse(name)
+        self.log("fault", "freeze", self.chief.name)
+        self.world.stop(self.chief, self.world.random.uniform(1.5, 4) * HEARTBEAT)
+
+    def _damage(self) -> None:
+        """The newest checkpoint, where there is another."""
+        whole = [name for name in self.candidates() if name not in self.damaged]
+        if len(whole) > 1:
+            self.damaged.add(whole[0])
+            self.log("fault", "damage", self.disk[whole[0]].version)
 
     # the whole
-    def play(self, clients: dict[str, Callable[[], None]], seconds: float) -> None:
-        """Open, let the clients train while things go wrong, close; the history is complete afterwards."""
-        begun = SimpleNamespace(yet=False)
-
-        def chief() -> None:
-            self.open()
-            for handle, programs in self.partitions().items():
-                self.register(handle, programs)
-            assert self.restore()
-            begun.yet = True
-            self.plan_faults(seconds)
-
-        def when_begun(body: Callable[[], None]) -> Callable[[], None]:
-            def run() -> None:
-                self.world.wait(lambda: begun.yet)
-                body()
-            return run
-        self.watch()
-        self.world.start("chief", chief)
-        for name, body in clients.items():
-            self.world.start(name, when_begun(body))
+    def play(self, clients: Callable[[], Clients], seconds: float) -> None:
+        """Open, let the clients train while things go wrong, close; the history is complete afterwards. A chief that died is
+        started again, with clients that know nothing."""
+        def user() -> None:
+            while True:
+                self._live()
+                begun: list[bool] = []
+                life, chief = self._started(clients(), begun, seconds), self.chief
+                self.world.wait(lambda chief=chief, life=life: chief.crashed or all(over() for over in life))
+                if not chief.crashed:
+                    return
+                self.world.wait(lambda: False, self.world.random.uniform(0.0, 2 * HEARTBEAT))
+        self.world.start("user", user)
         self.world.run(_GIVEN_UP)
         self.look_for_losses()
         self.world.settle(8 * HEARTBEAT)
+
+    def _started(self, clients: Clients, begun: list[bool], seconds: float) -> list[Callable[[], bool]]:
+        chief = self.chief
+
+        def lead() -> None:
+            try:
+                self.open()
+            except _LOST:                                # the program ends, and whoever started it starts it again
+                self.world.crash(chief)
+                return
+            for handle, programs in self.partitions().items() if self.life == 1 else ():
+                self.register(handle, programs)
+            follow(self.recovery, Reopened(self.candidates()), self.hands)
+            begun.append(True)
+            if self.life == 1:
+                self.plan_faults(seconds)
+
+        def when_begun(body: Callable[[], None]) -> Callable[[], None]:
+            def run() -> None:
+                self.world.wait(lambda: begun)
+                body()
+            return run
+        return [self.world.start("chief", lead, chief),
+                *(self.world.start(name, when_begun(body), chief) for name, body in clients.items())]
 
     def partitions(self) -> dict[str, dict[str, str]]:
         """Handle -> task -> program."""

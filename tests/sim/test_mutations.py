@@ -25,6 +25,7 @@ from workbench.core.state.pushes import Pushes
 from workbench.core.state.queues import Queue
 from workbench.core.state.retries import Ledger, Try
 from workbench.core.state.tokens import Tokens
+from workbench.train.sessions.recovery import Attempts, Begin, Damaged, Lost, Recovery, Reopened, Resume
 
 SEEDS, FAULTS = 300, 8
 Patch = Callable[..., None]
@@ -91,8 +92,8 @@ def late_answers(patch: Patch) -> None:
     """An answer that comes after the step has failed makes it a success."""
     done = PendingStep.done
 
-    def late(self: PendingStep, task: str, fetches: list[Any]) -> None:
-        done(self, task, fetches)
+    def late(self: PendingStep, fetches: Any) -> None:
+        done(self, fetches)
         if self.secondary:
             self.error, self.secondary = None, False
     patch(PendingStep, "done", late)
@@ -186,13 +187,39 @@ def unkept_results(patch: Patch) -> None:
     patch(Try, "waits", lambda self, name, begin, done: begin(done) if name == "get" else waits(self, name, begin, done))
 
 
+def stale_checkpoints(patch: Patch) -> None:
+    """Training goes on from the oldest checkpoint."""
+    handle = Recovery.handle
+    patch(Recovery, "handle", lambda self, event: handle(
+        self, Reopened(event.checkpoints[::-1]) if isinstance(event, Reopened) else event))
+
+
+def damage_ends_it(patch: Patch) -> None:
+    """A damaged checkpoint is passed over for initial values."""
+    handle = Recovery.handle
+    patch(Recovery, "handle", lambda self, event: Begin() if isinstance(event, Damaged) else handle(self, event))
+
+
+def no_second_attempt(patch: Patch) -> None:
+    """A loss while training is brought back counts as brought back."""
+    handle = Recovery.handle
+    patch(Recovery, "handle", lambda self, event: Resume() if isinstance(event, Lost) and self.losses else handle(self, event))
+
+
+def everybody_brings_back(patch: Patch) -> None:
+    """Each thread that lost a task has all opened anew, whoever has done so since."""
+    bring_back = Attempts.bring_back
+    patch(Attempts, "bring_back", lambda self, mark, loss, how: bring_back(
+        self, dataclasses.replace(mark, generation=self._generation()), loss, how))
+
+
 PLANTED = {
-    "async": {not_awaited: 1, no_fence: 42, no_abort: 0, links_lost_in_silence: 100, losses_of_the_replaced: 6,
-              forgotten_steps: 0, late_answers: 1, doubled_orders: 1, no_silence: 6, silent_relays: 213,
+    "async": {not_awaited: 4, no_fence: 131, no_abort: 0, links_lost_in_silence: 10, losses_of_the_replaced: 7,
+              forgotten_steps: 0, late_answers: 8, doubled_orders: 0, no_silence: 3, silent_relays: 213,
               relays_that_remember: 0},
-    "sync": {stale_gradients: 0, no_dedupe: 41, stale_tokens: 0, unready_handles: 1, forgotten_positions: 23,
-             forgotten_elements: 18},
-    "bounded": {no_marker_wait: 0, unheld_pushes: 0, no_bound: 3, guests_stay: 126},
+    "sync": {stale_gradients: 1, no_dedupe: 24, stale_tokens: 0, unready_handles: 1, forgotten_positions: 23,
+             forgotten_elements: 18, stale_checkpoints: 4, damage_ends_it: 16, no_second_attempt: 42},
+    "bounded": {no_marker_wait: 0, unheld_pushes: 0, no_bound: 3, guests_stay: 126, everybody_brings_back: 0},
     "alone": {mistaken_lives: 2, forgotten_tries: 2, unkept_results: 2}}
 """Mode -> defect -> the seed to begin with: the first to find it when this was written, so that none is tried in vain."""
 

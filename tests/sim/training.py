@@ -1,14 +1,16 @@
 """Training in a simulated cluster, by replicas of each kind, and what its history must say, whatever went wrong."""
 from __future__ import annotations
 
+import random
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.sim.engine import EPOCH
 from tests.sim.programs import SERVERS, SLACK, WORKERS
-from tests.sim.scene import HEARTBEAT, Scene
+from tests.sim.scene import BEGINNING, HEARTBEAT, Clients, Scene
 from workbench import errors
 
 _LOSSES = ("AbortedError", "UnavailableError", "DeadlineExceededError", "CancelledError")
@@ -23,7 +25,8 @@ def train(mode: str, seed: object, faults: int | None = None) -> Scene:
     scene = Scene(f"{mode} {seed}", 0)
     scene.faults = scene.world.random.randint(0, 4) if faults is None else faults
     try:
-        MODES[mode](scene)
+        scene.keeps_state = mode == "alone"
+        scene.play(partial(MODES[mode], scene), SECONDS)
         check(scene)
     except (AssertionError, errors.Error) as error:
         again = f"python -m tests.sim {mode} {shlex.quote(str(seed))}" + ("" if faults is None else f" {faults}")
@@ -31,47 +34,48 @@ def train(mode: str, seed: object, faults: int | None = None) -> Scene:
     return scene
 
 
-def _again(scene: Scene, body: Callable[[], Any]) -> Any:
+def _again(scene: Scene, client: str, body: Callable[[], Any]) -> Any:
     """What a user's loop does: after a loss somebody recovers, everybody tries again."""
     while True:
         result = body()
         if not isinstance(result, errors.Error):
             return result
-        _after(scene, result)
+        _after(scene, client)
 
 
-def _after(scene: Scene, error: errors.Error) -> None:
-    if not scene.recovering and any(member.lost for member in scene.members.values()):
-        scene.recover(str(error))
-    scene.world.wait(lambda: not scene.recovering)
+def _after(scene: Scene, client: str) -> None:
+    if any(member.lost for member in scene.members.values()):
+        scene.recover(client)
     scene.world.wait(lambda: False, 0.1)
 
 
-def _asynchronous(scene: Scene) -> None:
+def _asynchronous(scene: Scene) -> Clients:
     def replica(number: int) -> None:
         for _ in range(STEPS):
-            _again(scene, lambda: scene.run(f"replica {number}", f"push_{number}", dict.fromkeys(SERVERS, (number,))))
+            _again(scene, f"replica {number}",
+                   lambda: scene.run(f"replica {number}", f"push_{number}", dict.fromkeys(SERVERS, (number,))))
+
     def observer() -> None:
         for _ in range(2 * STEPS):
-            _again(scene, lambda: scene.run("observer", "compare"))
+            _again(scene, "observer", lambda: scene.run("observer", "compare"))
     clients = {f"replica {n}": lambda n=n: replica(n) for n in range(len(WORKERS))}      # type: ignore[misc]
-    scene.play({**clients, "observer": observer}, SECONDS)
+    return {**clients, "observer": observer}
 
 
-def _synchronous(scene: Scene) -> None:
-    wanted = scene.world.random.choice((2, 3))
-    scene.log("wanted", wanted)
+def _synchronous(scene: Scene) -> Clients:
+    wanted = random.Random(f"wanted {scene.seed}").choice((2, 3))      # the same in every life of the program
+    if scene.life == 1:
+        scene.log("wanted", wanted)
     over: list[bool] = []
 
     def worker(number: int) -> None:
         newest, session = -1, scene.session
         while not over:
-            if session != scene.session:
-                newest, session = -1, scene.session
+            if session != (session := scene.attempts.mark().generation):
+                newest = -1
             fed = {SERVERS[0]: (number, newest), SERVERS[1]: (number,)}
             result = scene.run(f"worker {number}", f"work_{number}", fed, PATIENCE)
             if isinstance(result, errors.Error):
-                scene.world.wait(lambda: not scene.recovering)
                 scene.world.wait(lambda: bool(over), 0.1)
             elif session == scene.session:
                 newest = int(result[WORKERS[number]][0])
@@ -80,43 +84,45 @@ def _synchronous(scene: Scene) -> None:
         for _ in range(STEPS):
             def one() -> Any:
                 result = scene.run("rounds", "update", dict.fromkeys(SERVERS, (wanted,)), PATIENCE)
-                if isinstance(result, errors.Error) and not scene.recovering:
-                    scene.recover(f"a round was cut in the middle: {result.message}")
+                if isinstance(result, errors.Error):      # it may have been cut in the middle
+                    scene.recover("rounds")
                 return result
-            _again(scene, one)
+            _again(scene, "rounds", one)
+            session = scene.attempts.mark().generation
             values = scene.run("rounds", "read", None, PATIENCE)
             if not isinstance(values, errors.Error):
-                scene.save(values)
+                scene.save(values, session)
         over.append(True)
-        _again(scene, lambda: scene.run("rounds", "shut"))
+        _again(scene, "rounds", lambda: scene.run("rounds", "shut"))
 
     def filler() -> None:
         while not over:
-            if isinstance(result := scene.run("filler", "fill"), errors.Error) and not over:
-                _after(scene, result)
+            if isinstance(scene.run("filler", "fill"), errors.Error) and not over:
+                _after(scene, "filler")
     clients = {f"worker {n}": lambda n=n: worker(n) for n in range(len(WORKERS))}      # type: ignore[misc]
-    scene.play({**clients, "rounds": rounds, "filler": filler}, SECONDS)
+    return {**clients, "rounds": rounds, "filler": filler}
 
 
-def _bounded(scene: Scene) -> None:
+def _bounded(scene: Scene) -> Clients:
     """Replicas of bounded staleness; a checkpoint is a moment between their pushes."""
     left = set(range(len(WORKERS)))
 
     def whole(client: str, handle: str, feeds: Any = None, limit: float | None = None) -> Any:
         """A step; one that was cut in the middle may have reached one server alone, so all go back to the checkpoint."""
         result = scene.run(client, handle, feeds, limit)
-        if isinstance(result, errors.Error) and not scene.recovering:
-            scene.recover(f"{handle} was cut in the middle: {result.message}")
+        if isinstance(result, errors.Error):
+            scene.recover(client)
         return result
 
     def replica(number: int) -> None:
         """It leaves, is looked at and comes back; it leaves for good and is looked at as long as others train."""
         def once(what: str) -> None:
-            _again(scene, lambda: whole(f"replica {number}", f"{what}_{number}", {SERVERS[0]: (number,)}))
+            _again(scene, f"replica {number}", lambda: whole(f"replica {number}", f"{what}_{number}", {SERVERS[0]: (number,)}))
         for steps in (STEPS // 2, STEPS - STEPS // 2):
             once("admit")
             for _ in range(steps):
-                _again(scene, lambda: whole(f"replica {number}", f"bounded_{number}", dict.fromkeys(SERVERS, (number,))))
+                _again(scene, f"replica {number}",
+                       lambda: whole(f"replica {number}", f"bounded_{number}", dict.fromkeys(SERVERS, (number,))))
             once("retire")
             once("evaluate")
         left.discard(number)
@@ -126,25 +132,21 @@ def _bounded(scene: Scene) -> None:
 
     def saver() -> None:
         while left:
-            scene.world.wait(lambda: not scene.recovering)
-            session = scene.session
+            session = scene.attempts.mark().generation
             held = scene.run("saver", "hold", None, PATIENCE)
             values = held if isinstance(held, errors.Error) else scene.run("saver", "read", None, PATIENCE)
-            if not isinstance(values, errors.Error) and session == scene.session and not scene.recovering:
-                scene.save(values)
-            if session == scene.session and not scene.recovering:
+            if session == scene.attempts.mark().generation:
                 whole("saver", "release", {SERVERS[0]: (isinstance(held, errors.Error),)}, PATIENCE)
+            if not isinstance(values, errors.Error):
+                scene.save(values, session)
             scene.world.wait(lambda: False, scene.world.random.uniform(0.0, 1.0))
     clients = {f"replica {n}": lambda n=n: replica(n) for n in range(len(WORKERS))}      # type: ignore[misc]
-    scene.play({**clients, "saver": saver}, SECONDS)
+    return {**clients, "saver": saver}
 
 
-def _alone(scene: Scene) -> None:
+def _alone(scene: Scene) -> Clients:
     """A driver of servers that keep their state, cut off while the others train on: it connects again and tries its step
     again, on two threads."""
-    scene.keeps_state = True
-    scene.tracker.driver, scene.tracker.incarnation = "driver", 1
-
     def driver(number: int) -> None:
         for _ in range(STEPS):
             tries = scene.tracker.tries()
@@ -152,10 +154,10 @@ def _alone(scene: Scene) -> None:
             def one(tries: Any = tries) -> Any:
                 with tries:
                     return scene.run(f"driver {number}", f"count_{number}", dict.fromkeys(SERVERS, (number,)))
-            _again(scene, one)
+            _again(scene, f"driver {number}", one)
             tries.over()
             scene.log("did", tries.sequence)
-    scene.play({f"driver {n}": lambda n=n: driver(n) for n in range(2)}, SECONDS)      # type: ignore[misc]
+    return {f"driver {n}": lambda n=n: driver(n) for n in range(2)}      # type: ignore[misc]
 
 
 MODES = {"async": _asynchronous, "sync": _synchronous, "bounded": _bounded, "alone": _alone}
@@ -191,14 +193,14 @@ def _updates(scene: Scene) -> None:
     """Once each, one version at a time, all of what was acknowledged, nothing of what had failed."""
     versions: dict[tuple[int, str], int] = {}
     seen: Counter[tuple[Any, ...]] = Counter()
-    failed: set[int] = set()
+    failed: set[tuple[int, int]] = set()
     read: dict[tuple[int, str], int] = {}
     for kind, *what in scene.history:
         if kind == "restored":
             session, task, _, version, _ = what
             versions[session, task] = read[session, task] = version
         elif kind == "failed":
-            failed.add(what[3])
+            failed.add((what[0], what[3]))
         elif kind == "read":
             session, task, _, version = what
             assert version >= read[session, task], f"{task} went back from version {read[session, task]} to {version}"
@@ -208,7 +210,8 @@ def _updates(scene: Scene) -> None:
             seen[session, task, step] += 1
             assert seen[session, task, step] == 1, f"step {step} updated {task} twice"
             gone = session != scene.session      # what nobody restores from may do what it likes
-            assert step not in failed or gone, f"step {step} of {who} updated {task} after its user had heard that it failed"
+            assert (session, step) not in failed or gone, (
+                f"step {step} of {who} updated {task} after its user had heard that it failed")
             assert version == versions[session, task] + 1, f"{task} went from version {versions[session, task]} to {version}"
             versions[session, task] = version
     for kind, *what in scene.history:
@@ -256,7 +259,8 @@ def _checkpoints(scene: Scene) -> None:
     Where gradients are one and all count, the value is their number, on every server, as if nothing had ever happened.
     """
     seen: defaultdict[str, set[tuple[int, float]]] = defaultdict(lambda: {(0, 0.0)})
-    saved, alike = (0, dict.fromkeys(SERVERS, 0.0)), ("wanted", 2) not in scene.history
+    alike, whole = ("wanted", 2) not in scene.history, dict[int, dict[str, float]]()
+    saved = BEGINNING.version, BEGINNING.values
     weight = len(WORKERS) if ("wanted", len(WORKERS)) in scene.history else 1
     for kind, *what in scene.history:
         if kind == "applied":
@@ -264,8 +268,14 @@ def _checkpoints(scene: Scene) -> None:
             seen[task].add((version, value))
             assert not alike or value == weight * version, f"step {step} left {value} on {task} in version {version}"
         elif kind == "saved":
-            assert what[1] >= saved[0], f"a checkpoint of version {what[1]} follows one of {saved[0]}"
-            saved = what[1], what[2]
+            assert what[1] >= max(whole, default=0), f"a checkpoint of version {what[1]} follows one of {max(whole)}"
+            whole[what[1]] = what[2]
+        elif (kind, what[0]) == ("fault", "damage"):
+            del whole[what[1]]
+        elif kind in ("begins", "restores"):
+            assert bool(whole) == (kind == "restores"), f"training {kind} at version {what[1]}; whole are {sorted(whole)}"
+            assert what[1] == max(whole, default=0), f"training goes on from version {what[1]} but {max(whole)} is whole"
+            saved = what[1], whole.get(what[1], BEGINNING.values)
         elif kind == "restored":
             _, task, _, version, value = what
             assert (version, value) == (saved[0], saved[1][task]), f"{task} goes on from version {version}, {value} not {saved}"
@@ -307,5 +317,7 @@ def _losses(scene: Scene) -> None:
         assert not failed, f"without any fault this failed: {failed[0]}"
     odd = [what for kind, *what in scene.history if kind == "failed" and not what[4].startswith(_LOSSES)]
     assert not odd, f"nobody who trains through losses expects this: {odd[0]}"
+    failed_in = {what[0] for kind, *what in scene.history if kind == "failed"}
     for kind, *what in scene.history:
+        assert kind != "recovery" or what[0] in failed_in, f"all is opened anew in session {what[0]}, of which no step failed"
         assert kind != "given up", f"nothing was done to {what[0]} but it was given up: {what[1]}"

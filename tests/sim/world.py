@@ -34,8 +34,8 @@ class Process:
 class _Client:
     """A thread that waits for its turn."""
 
-    def __init__(self, world: World, name: str, body: Action) -> None:
-        self.name, self.turn = name, threading.Semaphore(0)
+    def __init__(self, world: World, name: str, body: Action, process: Process | None) -> None:
+        self.name, self.process, self.turn = name, process, threading.Semaphore(0)
         self.condition: Callable[[], Any] = lambda: True
         self.deadline = float("inf")
         self.over, self.stopped = False, False
@@ -47,7 +47,7 @@ class _Client:
                 if not self.stopped:
                     body()
             except _Stopped:
-                """The world ended first."""
+                """Its process or the world ended first."""
             except BaseException as error:
                 self.error = error
             self.over = True
@@ -57,7 +57,7 @@ class _Client:
 
 
 class _Stopped(BaseException):
-    """Ends the thread of a client whose world ended."""
+    """Ends the thread of a client whose process or world ended."""
 
 
 class World:
@@ -83,14 +83,18 @@ class World:
         """What a message takes: mostly little, sometimes very long."""
         return slow * self.random.expovariate(1 / self.pace) + (self.random.random() < 0.02) * self.random.uniform(0, 1)
 
-    def start(self, name: str, body: Action) -> None:
-        """A thread of the chief's process, which may call `wait`."""
-        self.clients.append(_Client(self, name, body))
+    def start(self, name: str, body: Action, process: Process | None = None) -> Callable[[], bool]:
+        """A thread of a process (None: of who never dies), which may call `wait`; what is returned tells whether it is over."""
+        client = _Client(self, name, body, process)
+        self.clients.append(client)
+        return lambda: client.over
 
     def wait(self, condition: Callable[[], Any], timeout: float | None = None) -> bool:
         """On a client: let the others go on until `condition()` or `timeout` seconds have passed; was it the condition?"""
         client = self._current
         assert client is not None, "only clients may wait"
+        if client.stopped:                       # what it does on its way out nobody sees
+            raise _Stopped
         client.condition = condition
         client.deadline = float("inf") if timeout is None else self.now + timeout
         self.turn.release()
@@ -103,16 +107,23 @@ class World:
         """Until all clients are through; Hang when they are not after `limit` seconds of this world."""
         try:
             while alive := [client for client in self.clients if not client.over]:
-                ready = [client for client in alive if client.deadline <= self.now or client.condition()]
-                if ready:
+                killed = [client for client in alive if client.process is not None and client.process.crashed]
+                awake = [client for client in alive if client.process is None or not client.process.stopped]
+                ready = [] if killed else [client for client in awake if client.deadline <= self.now or client.condition()]
+                if killed:
+                    self._end(killed[0])
+                elif ready:
                     self._switch(self.random.choice(ready))
-                elif not self._advance(min(client.deadline for client in alive), limit):
+                elif not self._advance(min((client.deadline for client in awake), default=float("inf")), limit):
                     raise Hang(f"after {self.now:.1f} s wait: {', '.join(client.name for client in alive)}")
         finally:
             for client in self.clients:
                 if not client.over:
-                    client.stopped = True
-                    self._switch(client)
+                    self._end(client)
+
+    def _end(self, client: _Client) -> None:
+        client.stopped = True
+        self._switch(client)
 
     def settle(self, seconds: float) -> None:
         """Let what is on its way arrive."""
@@ -193,6 +204,8 @@ class Link(Connection):
     def send(self, buffers: Any, wait: bool = True) -> bool:
         if self.closed:
             raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
+        if self._process.crashed:                # a thread on its way out
+            return True
         raw = b"".join(bytes(part) for part in buffers)
         again = self._doubles and parse_header(raw).step > 0 and self._world.random.random() < self._world.doubling
         orders = again and self.peer != "chief"          # what a task is told twice it is told at once

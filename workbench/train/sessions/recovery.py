@@ -1,5 +1,4 @@
-"""What to do when a task is lost, as a pure state machine: events in, one action out; no sessions, clocks or files. And its
-actions carried out, one thread at a time, by hands that are passed in."""
+"""What to do when a task is lost, as a pure state machine, and what carries it out: no sessions, clocks or files."""
 from __future__ import annotations
 
 import contextlib
