@@ -36,7 +36,7 @@ class ChiefLife(Strikes):
         tell("stopped", self._stopped[-1])
 
     def end(self) -> None:
-        """kill -9 itself, in the middle of training: what was stopped stays so."""
+        """kill -9 itself, in the middle of training."""
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -100,6 +100,7 @@ def test_every_run_ends_in_the_same_bits(tmp_path: Path):
             assert len(world.recoveries) == ROUND
             recoveries += world.recoveries
             chiefs += len(killed)
+            world.wake()                                         # what was stopped last is to end, too
             world.cluster.close()
             nothing_held(world.client)
         no_new_threads(threads)
