@@ -10,7 +10,7 @@ from typing import Any
 
 from distributed import Client
 
-from tests.cluster.survival import Life, Striker, Strikes, train
+from tests.cluster.survival import Life, Striker, Strikes, train, train_apart
 from workbench.cluster.chief.cluster import Cluster
 
 
@@ -52,7 +52,8 @@ def main(scheduler: str, folder: str, told: str) -> None:
         world = ChiefLife(client, cluster)
         assert life.killed is not None
         strikes = {**life.by_step(world), life.killed: world.end}
-        train(cluster, Path(folder), 10**9, [Striker(world, strikes, life.struck)], **options)
+        run = train_apart if options.pop("apart", False) else train
+        run(cluster, Path(folder), 10**9, [Striker(world, strikes, life.struck)], **options)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.cluster.conftest import kill
 from tests.cluster.programs import Program
 from tests.eventually import eventually
 from workbench.cluster.chief.cluster import Cluster
+from workbench.train.replicas import Tower, replicate
 
 SERVERS, WORKER = ("/job:ps/task:0", "/job:ps/task:1"), "/job:worker/task:0"
 TASKS = (*SERVERS, WORKER)
@@ -225,6 +227,30 @@ def train(cluster: Cluster, folder: Path, steps: int, hooks: Sequence[Any] = (),
         wb.train.run(minimize, cluster, steps=steps, folder=folder, hooks=hooks, **options)
         with wb.Session(cluster) as session:
             return [np.asarray(value).tobytes() for value in session.run(compared)]
+
+
+def tower() -> Tower:
+    return Tower(sum(wb.get_variable(name, [], initializer=wb.zeros_initializer()) for name in ("left", "right")), ())
+
+
+def train_apart(cluster: Cluster, folder: Path, steps: int, hooks: Sequence[Any], save_steps: int) -> None:
+    """Two asynchronous replicas that add one to a variable of each server and to the step, until that is `steps`."""
+    with wb.Graph().as_default():
+        with wb.device(SERVERS[0]):
+            step = wb.train.get_or_create_global_step()
+        replicas = replicate(tower, wb.train.GradientDescentOptimizer(-1.0), [WORKER] * 2, SERVERS, global_step=step,
+                             consistent=True)
+        with wb.train.MonitoredTrainingSession(
+                cluster, checkpoint_dir=folder, save_checkpoint_secs=None, save_checkpoint_steps=save_steps,
+                hooks=[wb.train.StopAtStepHook(last_step=steps), *hooks]) as session:
+            def work(replica: int) -> None:
+                while not session.should_stop():
+                    session.run(replicas.steps[replica])
+            workers = [threading.Thread(target=work, args=(replica,)) for replica in range(2)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
 
 
 @contextlib.contextmanager

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import random
-import threading
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-import workbench as wb
 from tests.cluster.conftest import no_new_threads, our_threads
 from tests.cluster.leaks import children, nothing_held, sockets
-from tests.cluster.survival import SERVERS, TASKS, WORKER, Life, Striker, World, train, uninterrupted
+from tests.cluster.survival import TASKS, Life, Striker, World, train, train_apart, uninterrupted
 from tests.eventually import eventually
 from workbench.core.state import checkpoint
-from workbench.train.replicas import Tower, replicate
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -27,16 +22,16 @@ ROUND = 20          # strikes of one run
 SEED = 20160919
 
 
-KINDS = ("kill", "kill", "kill_nanny", "stop", "cut")
+KINDS = ("kill", "kill", "kill_nanny", "stop", "cut", "kill_chief")
 STEPS = 12 * ROUND + 20      # so many that all strikes are reached
 
 
-def drawn(chance: random.Random, kinds: Sequence[str]) -> tuple[list[Life], list[str]]:
+def drawn(chance: random.Random) -> tuple[list[Life], list[str]]:
     """What happens in each life of the chief, and all of it in words, to say it again."""
     lives, names, step = [Life([])], [], 0
     for _ in range(ROUND):
         step += chance.randint(2, 12)
-        kind, task = chance.choice(kinds), chance.choice(TASKS)
+        kind, task = chance.choice(KINDS), chance.choice(TASKS)
         names.append(f"{step}: {kind} {task}")
         if kind == "kill_chief":
             lives[-1].killed = step
@@ -53,26 +48,15 @@ ASYNC_ROUNDS = 3
 def test_no_update_of_asynchronous_replicas_is_lost_or_counted_twice(tmp_path: Path):
     """Each adds one to a variable of both servers and to the step: whatever is struck, all three agree at every checkpoint."""
     for number in range(min(ASYNC_ROUNDS, STRIKES // ROUND)):
-        with World() as world, wb.Graph().as_default():
-            chance = random.Random(f"{SEED} async {number}")
-            [life], names = drawn(chance, KINDS)
-            with wb.device(SERVERS[0]):
-                step = wb.train.get_or_create_global_step()
-            replicas = replicate(tower, wb.train.GradientDescentOptimizer(-1.0), [WORKER] * 2, SERVERS,
-                                  global_step=step, consistent=True)
-            folder = tmp_path / str(number)
-            with wb.train.MonitoredTrainingSession(world.cluster, checkpoint_dir=folder, save_checkpoint_secs=None,
-                                                   save_checkpoint_steps=chance.randint(1, 9), hooks=[
-                                                       wb.train.StopAtStepHook(400),
-                                                       Striker(world, life.by_step(world))]) as session:
-                def work(replica: int, session: Any = session, steps: Any = replicas.steps) -> None:
-                    while not session.should_stop():
-                        session.run(steps[replica])
-                workers = [threading.Thread(target=work, args=(replica,)) for replica in range(2)]
-                for worker in workers:
-                    worker.start()
-                for worker in workers:
-                    worker.join()
+        with World() as world:
+            chance, folder, died = random.Random(f"{SEED} async {number}"), tmp_path / str(number), None
+            (*killed, last), names = drawn(chance)
+            save_steps = chance.randint(1, 9)
+            for life in killed:
+                life.struck = died
+                died = world.until_killed(life, folder, apart=True, save_steps=save_steps)
+            world.cluster.recover()
+            train_apart(world.cluster, folder, 400, [Striker(world, last.by_step(world), died)], save_steps)
             saved = [checkpoint.read(info.path) for info in checkpoint.list_checkpoints(folder)]
             for one in saved:
                 left, right, count = one.tensors["left"], one.tensors["right"], one.tensors["global_step"]
@@ -80,16 +64,12 @@ def test_no_update_of_asynchronous_replicas_is_lost_or_counted_twice(tmp_path: P
             assert saved[-1].step >= 400
 
 
-def tower() -> Tower:
-    return Tower(sum(wb.get_variable(name, [], initializer=wb.zeros_initializer()) for name in ("left", "right")), ())
-
-
 def test_every_run_ends_in_the_same_bits(tmp_path: Path):
     threads, processes, recoveries, chiefs, held = our_threads(), children(), [], 0, None
     for number in range(0, STRIKES, ROUND):
         with World() as world, uninterrupted(world, tmp_path / f"straight-{number}", STEPS) as expected:
             chance, folder, died = random.Random(f"{SEED} {number}"), tmp_path / f"struck-{number}", None
-            (*killed, last), names = drawn(chance, (*KINDS, "kill_chief"))
+            (*killed, last), names = drawn(chance)
             save_steps = chance.randint(1, 9)
             for life in killed:
                 life.struck = died
