@@ -13,6 +13,7 @@ from tests.cluster.wires import SESSION, Wire
 from workbench import errors
 from workbench.cluster.chief.backend import ClusterBackend
 from workbench.cluster.chief.member import Member
+from workbench.cluster.chief.steps import PendingStep
 from workbench.cluster.chief.tracker import _WAITING, EPOCH, Tracker
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire import messages as m
@@ -91,6 +92,14 @@ def test_an_answer_on_its_way_counts_as_the_end():
     scene.wires[B].arrive(m.Done(0.1, []), 1)
     thread.join(60)
     assert isinstance(scene.error, errors.OutOfRangeError)
+
+
+def test_an_answer_that_comes_twice_before_its_caller_wakes_is_one_answer():
+    """A chief that was stopped takes in at once what came meanwhile; it raised, and the connection was lost."""
+    pending = PendingStep(1, "h", (A, B))
+    for tasks in ((A, B), (B,), (A, B)):
+        pending.done(dict.fromkeys(tasks, []))
+    assert pending.wait(0.0) and pending.error is None
 
 
 def test_a_task_that_does_not_end_a_step_is_lost():

@@ -30,8 +30,10 @@ class PendingStep:
         self._over: threading.Event | None = None             # somebody waits for the last word of the last task
 
     def done(self, fetches: Mapping[str, list[Any]]) -> None:
-        """These tasks succeeded."""
+        """These tasks succeeded; what is said once more when all have is nothing new, though the caller has not woken yet."""
         with self._lock:
+            if not self.missing:
+                return
             self.results.update(fetches)
             for task in fetches:
                 self.missing.pop(task, None)
