@@ -94,7 +94,7 @@ def late_answers(patch: Patch) -> None:
 
     def late(self: PendingStep, fetches: Any) -> None:
         done(self, fetches)
-        if self.secondary:
+        if self.secondary and not self.missing:
             self.error, self.secondary = None, False
     patch(PendingStep, "done", late)
 

@@ -98,7 +98,7 @@ def test_an_answer_that_comes_twice_before_its_caller_wakes_is_one_answer():
     """A chief that was stopped takes in at once what came meanwhile; it raised, and the connection was lost."""
     pending = PendingStep(1, "h", (A, B))
     for tasks in ((A, B), (B,), (A, B)):
-        pending.done(dict.fromkeys(tasks, []))
+        pending.done({task: [] for task in tasks})
     assert pending.wait(0.0) and pending.error is None
 
 
