@@ -16,6 +16,7 @@ from workbench.core.kernels.crowd import crowd, usable_cores
 from workbench.core.kernels.onednn_api import load
 from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.places import take_places
+from workbench.core.kernels.signal_stack import take_signal_stack
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
@@ -78,10 +79,11 @@ def threads_for(seconds: float) -> int:
 def adopt_threads(little: bool = False) -> None:
     """Apply the number in force to the calling thread and the process; costs nothing when it is already applied.
 
-    Every thread that runs kernels calls this before, because OpenMP keeps its number per thread; and it is the moment to
-    look whether other processes want the cores. For a `little` work no thread is brought to a core of its own: it would be
-    moved to and fro more often than it computes.
+    Every thread that runs kernels calls this before, because OpenMP keeps its number per thread, and each needs a stack for
+    the handlers of signals; and it is the moment to look whether other processes want the cores. For a `little` work no
+    thread is brought to a core of its own: it would be moved to and fro more often than it computes.
     """
+    take_signal_stack()
     if settings.threads > 0 or _asked:
         crowd.taken = 0      # so many were asked for, and so many work
     else:
