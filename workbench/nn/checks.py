@@ -52,7 +52,7 @@ def _listed(x: Tensor, summarize: int | None) -> str:
 
 
 def _comparison(name: str, operation: str, rule: str, doc: str) -> Check:
-    """assert_equal and its kin: every pair of elements, broadcast, must stand in the relation."""
+    """Makes assert_equal and the other comparisons: `operation` must hold for every pair of elements, after broadcasting."""
     def check(x: Any, y: Any, data: Sequence[Any] | None = None, summarize: int | None = None, message: str | None = None,
               name: str | None = None) -> Operation:
         where = name or check.__name__
@@ -76,7 +76,7 @@ assert_greater_equal = _comparison("assert_greater_equal", "greater_equal", "x >
 
 
 def _sign(name: str, operation: str, symbol: str) -> Check:
-    """assert_positive and its kin: every element against 0."""
+    """Makes assert_positive and the other checks that compare every element with 0."""
     def check(x: Any, data: Sequence[Any] | None = None, summarize: int | None = None, message: str | None = None,
               name: str | None = None) -> Operation:
         x = convert(x)

@@ -188,5 +188,5 @@ def test_bodies_have_no_kernel(graph):
     y = ops.while_loop(lambda i: i < 3, lambda i: i + 1, [0])
     with pytest.raises(errors.InternalError, match="while: its bodies are compiled or lowered by the planner"):
         y.op.definition.reference(np.int32(0), **y.op.attrs)
-    with pytest.raises(errors.InternalError, match="switch: it has no kernel, its meaning lies in the executor"):
+    with pytest.raises(errors.InternalError, match="switch: it has no kernel, because the executor carries it out"):
         ops.switch(1.0, True)[0].op.definition.reference(1.0, True)

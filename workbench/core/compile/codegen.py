@@ -124,7 +124,7 @@ class Writer:
             self.put(depth, f"mark({len(self.marks) - 1}, now())")
 
     def forget(self, block: Block, position: int, line: Instruction, depth: int) -> None:
-        """Drop locals after their last use: a variable's buffer is free for in-place updates once nobody holds it."""
+        """Drop locals after their last use: a variable's buffer can be updated in place once nothing else refers to it."""
         dead = [v.symbol for v in dict.fromkeys((*line.inputs, *line.outputs)) if isinstance(v, Local)
                 and self.liveness.last_line.get(v.key) == (block, position) and v not in block.results
                 and self.liveness.made_in.get(v.key) is block]

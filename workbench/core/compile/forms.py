@@ -216,7 +216,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 class TakenOver(Reference):
-    """An assignment of a new array that nobody else reads: it becomes the variable's buffer."""
+    """An assignment of a new array without other readers, which becomes the variable's buffer."""
 
     def bind(self, home: Home) -> Any:
         return home.once(self.op, _take_over)
@@ -261,7 +261,7 @@ class DeviceCall(Reference):
 
 
 class ReadVariable(Instruction):
-    """The variable's own buffer, which nobody may write."""
+    """The variable's own buffer, for reading only."""
 
     def text(self, names: Names, kernel: str) -> list[str]:
         return [f"{self.outputs[0].symbol} = {kernel}()"]

@@ -267,7 +267,7 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _follow(op: Operation) -> bool:
-    """Do the shapes of its outputs follow from its inputs? Otherwise somebody said them (`set_shape`, `ensure_shape`)."""
+    """Do the shapes of its outputs follow from its inputs? Otherwise the program stated them (`set_shape`, `ensure_shape`)."""
     return all([t.shape.known for t in op.graph.infer(op)])
 
 

@@ -73,7 +73,7 @@ def share_frames(program: Program, placement: Mapping[str, str]) -> Frames:
 
 
 def _paths(program: Program, outputs: dict[Operation, Path]) -> dict[Operation, Path]:
-    """The frame each operation runs in; enters `outputs`, the frame its outputs are in."""
+    """For each operation the frame that it runs in. Fills `outputs` with the frame that its outputs belong to."""
     inside: dict[Operation, Path] = {}
     for op in topological(program.graph.operations):
         before = [t.op for t in op.inputs if not is_back_edge(op, t)] + list(op.controls)

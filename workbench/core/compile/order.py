@@ -73,7 +73,7 @@ class _Memory:
         return sum([self.size.get(self.of(t), 0) for t in (*op.inputs, *op.outputs)])
 
     def run(self, op: Operation) -> list[Tensor]:
-        """Roots that nobody needs once `op` has run, which is now."""
+        """The roots whose last reader is `op`, which runs now."""
         dead = []
         for root in dict.fromkeys([self.of(t) for t in op.inputs]):
             del self.left[root][op]

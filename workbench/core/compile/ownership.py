@@ -30,12 +30,12 @@ def in_list(value: Value) -> bool:
 
 
 def kept(value: Value) -> bool:
-    """What an operation keeps beyond the step is its own; only constants, which nobody may write, are shared."""
+    """Must an operation that keeps this value beyond the step copy it? Only constants, which are never written, are shared."""
     return value.array and not isinstance(value, Constant | Packed | Handle)
 
 
 def own(array: Any) -> Any:
-    """`array` for somebody who keeps it, at run time."""
+    """`array`, or a copy, for a caller that keeps it; decided at run time."""
     return array.copy() if isinstance(array, np.ndarray) and array.flags.writeable else array
 
 

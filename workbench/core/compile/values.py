@@ -114,7 +114,7 @@ class Local(Value):
 
 @dataclass(eq=False)
 class Constant(Value):
-    """An array of the graph: nobody may write it, so anybody may keep it."""
+    """An array of the graph. It is never written, so everyone may keep it."""
 
     data: Any = field(kw_only=True)
     letter = "c"

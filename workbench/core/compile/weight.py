@@ -18,12 +18,12 @@ LIGHT = 1 << 18       # bytes that a segment may touch and still run on a thread
 
 
 def is_light(block: Block) -> bool:
-    """Does the block touch few bytes, without loops and without kernels of which nobody here knows what they do?"""
+    """Does the block touch few bytes, without loops and without kernels whose cost is unknown?"""
     return weight(block) < LIGHT
 
 
 def weight(block: Block) -> int:
-    """Bytes that a run of the block touches, as far as shapes tell; what nobody can tell counts as heavy."""
+    """Bytes that a run of the block touches, as far as shapes tell; what is unknown counts as heavy."""
     total = 0
     for line in block.lines:
         if isinstance(line, Instruction):

@@ -21,10 +21,10 @@ BODIES = {"if": ("then_branch", "else_branch"), "while": ("cond_graph", "body_gr
 """Operation type -> the attributes that hold its Subgraphs."""
 
 
-# dataflow by hand: the executor gives these their meaning (dead tokens, frames)
+# dataflow control: the executor carries these out, with dead tokens and frames
 
 def _by_executor(name: str) -> Any:
-    raise errors.InternalError(f"{name}: it has no kernel, its meaning lies in the executor; run it in a Session")
+    raise errors.InternalError(f"{name}: it has no kernel, because the executor carries it out; run it in a Session")
 
 
 @op("data? pred[] -> ? ?", types="T bool -> T T", shape=lambda inputs, attrs: [inputs[0].shape] * 2)

@@ -238,7 +238,7 @@ class _Saved:
 
 
 def _placeholder(tensor: Tensor) -> Tensor:
-    """What the branch that did not compute `tensor` gives out in its place; nobody looks at it."""
+    """A stand-in for `tensor` from the branch that did not compute it: both need the same outputs, and this one is not read."""
     if tensor.dtype is variant:
         return ops.list_new()      # type: ignore[no-any-return]
     if tensor.dtype is resource:

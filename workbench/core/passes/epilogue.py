@@ -12,7 +12,7 @@ _LONG, _SLIM = 1024, 4      # rows that a weight's gradient sums, and how often 
 
 
 def epilogue(program: Program) -> Program:
-    """`relu(product + bias)` becomes one operation, and `w -= rate * (a @ b)` another, when nobody else reads between.
+    """`relu(product + bias)` becomes one operation, and `w -= rate * (a @ b)` another, when nothing else reads them.
 
     The libraries apply bias, ReLU and the update while the product is still in cache.
     """

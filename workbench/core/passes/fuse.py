@@ -134,7 +134,7 @@ class _Clusters:
         self.of.update(dict.fromkeys(found, found))
 
     def _delays(self, members: list[Operation]) -> bool:
-        """Would somebody outside get a value only after something that the value itself does not wait for?
+        """Would a reader outside get a value later than now, after something that the value itself does not wait for?
 
         NOTE: beyond the delay, that something may be waiting for the value: a queue the next operation fills, a
         device that answers. Then the step would never end.

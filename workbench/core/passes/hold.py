@@ -114,7 +114,7 @@ def _users(receive: Operation, readers: Mapping[Operation, list[Operation]]) -> 
 
 
 def _made_alone(op: Operation) -> bool:
-    """Does it only make something of one tensor, such as another type of it? Then nobody minds when."""
+    """Does it only make something of one tensor, such as another type of it? Then it may run at any time."""
     return (len(op.inputs) == 1 and not op.controls and op.inputs[0].dtype is not resource
             and not has_effect(op) and not op.definition.blocking)
 

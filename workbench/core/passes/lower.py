@@ -29,7 +29,7 @@ def must_lower(op: Operation) -> bool:
 
 
 def ambient(op: Operation) -> bool:
-    """Constants and handles of state are known before a step: they are no tokens, live in every frame and never die."""
+    """Is it a constant or a handle of state? Its value is known before a step, valid in every frame, and never a dead token."""
     if op.inputs or op.controls:
         return False
     return op.kind == "constant" or (op.definition.context and not op.definition.blocking and len(op.outputs) == 1

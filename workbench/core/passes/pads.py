@@ -1,4 +1,4 @@
-"""Zeros around images are no copy of the images: convolutions that read a padded copy pad by themselves."""
+"""Convolutions that read images with zeros around them pad by themselves, so that no padded copy is made."""
 from __future__ import annotations
 
 from typing import Any

@@ -46,7 +46,7 @@ class Rewrite:
             merge.inputs = (*merge.inputs[:position], self.tensors[tensor], *merge.inputs[position + 1:])
 
     def program(self, old: Program) -> Program:
-        """What `old` became, without what nobody needs any more."""
+        """What `old` became, without operations that are no longer needed."""
         self.close_loops()
         new = replace(
             old, graph=self.graph, feeds=tuple(self.tensors[t] for t in old.feeds),
@@ -122,7 +122,7 @@ Visit = Callable[[Operation, list[Tensor], Rewrite], "list[Tensor] | None"]
 def rewrite(program: Program, visit: Visit) -> Program:
     """Copy `program`, asking `visit(op, new inputs, state)` for each operation's replacement outputs (None = copy).
 
-    Controls on a replaced operation move to the producers of its replacement. What nobody needs is left behind. Where
+    Controls on a replaced operation move to the producers of its replacement. What is not needed is left out. Where
     nothing is replaced or left behind the result is `program` itself: nothing is copied before `visit` wants a change, and
     then it is asked again from the beginning.
     """

@@ -109,7 +109,7 @@ def _before(op: Operation) -> dict[Operation, None]:
 
 
 def _awaited(gradients: Sequence[Operation], readers: Mapping[Operation, Sequence[Operation]]) -> list[Operation]:
-    """What the first of `gradients`, or who reads that, reads beside it; nothing where all of it comes of `gradients`."""
+    """What the first of `gradients`, or a reader of that one, reads beside it; nothing where all of it comes of `gradients`."""
     below, left = set[Operation](), list(gradients)
     while left:
         op = left.pop()

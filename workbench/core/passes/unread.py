@@ -17,7 +17,7 @@ __all__ = ["unread"]
 
 def unread(program: Program) -> Program:
     """Each loop without those of its variables that serve neither its condition nor an effect nor a result that is read. One
-    that is run for itself, or waited for, stays whole: somebody may want its work and no value.
+    that is run for itself, or waited for, stays whole: its work may be wanted, and not its value.
 
     Loops are asked from the last to the first, as what a gradient's loop does not read need not be kept for it.
     """

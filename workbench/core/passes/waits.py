@@ -27,10 +27,11 @@ def role(op: Operation, steering: bool) -> str:
 
 
 def waits(order: Sequence[Operation]) -> dict[Operation, Waits]:
-    """The boundary outputs nearest before each operation of `order`, which is topological; those after them wait anew.
+    """For each operation of `order`, which is topological, the boundary outputs that it waits for: those that reach it without
+    passing another boundary.
 
-    Operations that wait for the same become ready, and dead, at the same moment: running them together delays nothing
-    and cannot deadlock. Constants and handles are bound before the step and arguments fed: nobody waits for them.
+    Operations that wait for the same outputs become ready, or dead, at the same moment, so running them together delays nothing
+    and cannot deadlock. Constants and handles are bound before the step and arguments are fed, so no operation waits for them.
     """
     steering = any(op.kind in CONTROL_FLOW for op in order)
     found: dict[Operation, Waits] = {}

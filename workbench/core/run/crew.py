@@ -114,20 +114,20 @@ class NoHands:
 class Hands:
     """The threads of one step. Work goes to the thread that brings it if that belongs to the step and has none yet, else
     to the thread that waits for the step, else to one of `helpers`; when all are busy it waits for the first that is free.
-    Without helpers somebody has to `serve`. A thread that only brings news from another step never works for this one.
+    Without helpers a thread has to call `serve`. A thread that only delivers an event of another step does no work of this one.
     """
 
     def __init__(self, crew: Crew, helpers: int) -> None:
         self._crew, self._helping = crew, helpers
         self._lock = threading.Lock()
-        self._free: threading.Condition | None = None      # somebody waits until no helper computes
+        self._free: threading.Condition | None = None      # set while a thread waits until no helper computes
         self._left: deque[Work] = deque()
         self._helpers = 0
         self._asleep = self._over = self._served = False
         self._inbox: SimpleQueue[Work | None] = SimpleQueue()
 
     def give(self, work: Work) -> None:
-        """Have `work` done soon; returns at once. ResourceExhaustedError where there is no thread at all for it."""
+        """Queue `work` and return. ResourceExhaustedError where no thread can be started for it and none exists."""
         worker = _here.worker
         if worker is not None and worker.hands is self and worker.next is None:
             worker.next = work
@@ -148,7 +148,7 @@ class Hands:
                 self._helpers -= 1
                 if not self._helpers and not self._served:
                     raise
-                self._helping = self._helpers      # there are no more
+                self._helping = self._helpers      # no more can be started
             self.give(work)
 
     def serve(self, begin: Callable[[], None]) -> None:
@@ -203,7 +203,7 @@ class Hands:
         return self._inbox.get()
 
     def _pick(self, leaving: int = 0) -> Work | None:
-        """Work that nobody does yet; when there is none, `leaving` helpers are gone from now on."""
+        """The next work that no thread has taken. Where there is none, `leaving` helpers are no longer counted."""
         if not leaving and not self._left:
             return None
         with self._lock:

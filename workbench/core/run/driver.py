@@ -186,7 +186,7 @@ class StepRun:
             del self._turns[index]
 
     def _let_go(self, read: PlanSegment) -> None:
-        """Drop the large values that nobody reads any more: their memory is free before the step ends."""
+        """Drop large values after their last reader, so that their memory is free before the step ends."""
         for tensor in read.inputs:
             if tensor in self._passing:
                 self._passing[tensor] -= 1
@@ -216,7 +216,7 @@ class StepRun:
         (self._events.append if self._device.event().well else self._post_when_done)(event)
 
     def _post_when_done(self, event: Event) -> None:
-        """Post the end of a segment when the device has done what was issued: from then on nobody waits for its values."""
+        """Post the end of a segment when the device has completed what was issued: from then on its values can be read."""
         issued = self._device.event()
         if issued.well:
             self.post(event)

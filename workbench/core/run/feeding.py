@@ -59,7 +59,7 @@ def feed_tensor(graph: Graph, key: Any) -> Tensor:
 
 
 def _named(graph: Graph, key: Any) -> list[Tensor]:
-    """The tensors that a key which is no tensor means: of a variable, named by itself or by a read, all its reads."""
+    """The tensors fed by a key that is not a tensor: a variable, or the name of it or of one of its reads, means all reads."""
     found = feed_tensor(graph, key)
     if found.op.kind != "read_variable":
         return [found]

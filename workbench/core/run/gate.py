@@ -61,7 +61,7 @@ class Gate:
         beside = getattr(self._thread, "beside", False)
         with self._changed:
             while self.closed and (beside or not self.stopped):
-                self._journal.set_status(state="paused")      # whatever somebody else said meanwhile: nothing goes on
+                self._journal.set_status(state="paused")      # also if another state was set meanwhile: no step runs
                 self._changed.wait(0.5)      # wakes regularly so that Ctrl-C is seen on every platform
             if self.stopped:
                 raise self._met()
@@ -72,7 +72,7 @@ class Gate:
         return errors.StoppedError("Session.run: stopped by the user; run again to go on")
 
     def member(self, runner: Cancellable) -> None:
-        """Steps of `runner` are cancelled when they go on after a stop; it is forgotten when nobody holds it."""
+        """A stop cancels the steps of `runner`, which is referred to weakly."""
         self._inside.add(runner)
 
     def ended(self, error: BaseException) -> BaseException:
@@ -91,7 +91,7 @@ class Gate:
             self._journal.set_status(state="paused")
 
     def resume(self) -> None:
-        """Let the sessions go on; takes a stop back that no step has met yet."""
+        """Let the sessions continue. A stop that has not ended a step yet is withdrawn."""
         with self._changed:
             self.closed = self.stopped = False
             self._changed.notify_all()

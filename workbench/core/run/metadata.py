@@ -45,7 +45,7 @@ class NodeOutput:
 
 @dataclass(frozen=True)
 class AllocatorMemoryUsed:
-    """Bytes that an operation's outputs take; they may share their place with values that nobody reads any more."""
+    """Bytes that an operation's outputs take; they may lie where earlier values were, after the last reader of those."""
 
     allocator_name: str
     total_bytes: int

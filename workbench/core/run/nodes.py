@@ -1,4 +1,4 @@
-"""What the executor knows of a plan: a node for each segment, with who reads it and what it waits for."""
+"""What the executor knows of a plan: for each segment a node, with its readers and what it waits for."""
 from __future__ import annotations
 
 from workbench.core.compile.plan import Plan, PlanSegment

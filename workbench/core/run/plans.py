@@ -1,4 +1,4 @@
-"""The executables of a session: each made once by who asks first, the least used dropped beyond a number of bytes."""
+"""The executables of a session: each is made once, by the first thread that needs it; a limit of bytes drops the least used."""
 from __future__ import annotations
 
 import threading
@@ -98,8 +98,8 @@ class Form:
 
 
 class Plans:
-    """The families of a session, within `limit` bytes; who asks for an executable that is being made waits for that one
-    alone."""
+    """The families of a session, within `limit` bytes. A thread that needs an executable which another one is making waits for
+    that one alone."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -156,7 +156,7 @@ class Plans:
                 held -= executable.nbytes
 
     def _drop(self, executables: Iterable[Executable]) -> None:
-        """Forget them here and in every form; steps that run them go on."""
+        """Forget them here and in every form; steps that run them now still finish."""
         dropped = set(executables)
         for family in self._families.values():
             family.forget(dropped)

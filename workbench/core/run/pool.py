@@ -46,7 +46,7 @@ class Arenas:
             return arena
 
     def spare(self, value: Any) -> bool:
-        """Is it a large array that nobody writes while somebody refers to it? A small one is sooner copied than looked for."""
+        """Is it a large array that is not written while a reference to it exists? A small one is copied unasked."""
         return isinstance(value, np.ndarray) and value.nbytes > _COPIED and not self.hold(value)
 
     def hold(self, array: np.ndarray[Any, Any]) -> bool:

@@ -101,8 +101,8 @@ class Preparation:
     budget: int | None = None       # bytes that the values of a step may take on a device
 
     def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape], say: Callable[..., None]) -> Executable:
-        """All stages for feeds of `shapes`; `say(state, …)` hears of each. `name` is never used twice: tasks may still
-        prepare one that was given up."""
+        """Take the definition through all stages, for feeds of `shapes`; `say(state, …)` is called at each. Every call needs a
+        new `name`, since tasks may still be preparing an executable whose preparation was abandoned here."""
         with uncollected(), Arithmetic():      # constants are computed as a step would
             found = self._prepare(name, definition, shapes, say)
         for heard in listeners:

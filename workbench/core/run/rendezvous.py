@@ -32,7 +32,7 @@ class Rendezvous(ABC):
 
     @abstractmethod
     def abort(self, error: errors.Error) -> None:
-        """End the step: everybody who waits, or asks later, gets `error`. The first call wins."""
+        """End the step: every present and future receiver gets `error`. Only the first call has an effect."""
 
     @abstractmethod
     def close(self) -> None:
@@ -108,7 +108,7 @@ class LocalRendezvous(Rendezvous):
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """The keys somebody waits for: what a step that hangs hangs on. No lock is taken: copying a dictionary's keys is one
+        """The keys that receivers wait for, which tell why a step hangs. No lock is taken: copying a dictionary's keys is one
         operation of the interpreter."""
         return tuple(self._waiting)
 

@@ -54,7 +54,7 @@ class Straight:
         self._running, self.finished = 0, False
 
     def path(self, tag: Tag) -> str:
-        """As `Executor.path`: there are no frames."""
+        """What `Executor.path` gives where there are no frames."""
         return OUTSIDE
 
     def handle(self, event: Event) -> list[Action]:
