@@ -92,8 +92,10 @@ def ours(wb: Any, net: Net, values: list[Any], images: Any, labels: Any) -> Any:
         step = wb.train.GradientDescentOptimizer(RATE).minimize(loss)
         session = wb.Session(graph=graph)
         session.run(wb.global_variables_initializer())
-    feed = {x: images, y_: labels}
-    return (lambda: session.run(step, feed)), (lambda: [session.run(w) for w, _ in variables]), session
+
+    def run(images: Any = images, labels: Any = labels) -> Any:
+        return session.run(step, {x: images, y_: labels})
+    return run, (lambda: [session.run(w) for w, _ in variables]), session
 
 
 def tf1(tf: Any, net: Net, values: list[Any], images: Any, labels: Any) -> Any:
