@@ -45,14 +45,16 @@ class _Own:
 
     def __init__(self) -> None:
         self.memory = ctypes.c_char.from_buffer(mmap.mmap(-1, _BYTES))      # which it keeps
-        self.thread, self.sigaltstack = threading.get_ident, _sigaltstack
+        # NOTE: at the end of the process modules are gone before this is: it has all that it calls
+        self.thread, self.sigaltstack, self.none = threading.get_ident, _sigaltstack, _Stack(None, _DISABLED, 0)
+        self.keep, self.kept = ctypes.pythonapi.Py_IncRef, ctypes.py_object(self.memory)
         self.owner = self.thread()
         self.taken = self.sigaltstack(_Stack(ctypes.addressof(self.memory), 0, _BYTES), None) == 0
 
     def __del__(self) -> None:
         """Usually in the thread itself; memory at which a thread may still point is left to it."""
-        if self.taken and (self.thread() != self.owner or self.sigaltstack(_Stack(None, _DISABLED, 0), None) != 0):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.memory))
+        if self.taken and (self.thread() != self.owner or self.sigaltstack(self.none, None) != 0):
+            self.keep(self.kept)
 
 
 _mine: Final = threading.local()
