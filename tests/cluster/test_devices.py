@@ -8,14 +8,19 @@ import pytest
 
 import workbench as wb
 from tests import strict
+from tests.core.ops.test_ops import inputs_of
+from tests.evaluate import evaluate
+from tests.opcases import CASES
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.device.interface import device_types, missing
+from workbench.core.graph.build import ops
 from workbench.core.graph.opdef import registry
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
 
 STRICT = "/job:worker/task:0"
+PARTS = 4      # of the rows of opcases, each one step
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +95,27 @@ def test_a_task_without_the_gpu_that_is_asked_of_it_says_what_it_lacks(client):
         with pytest.raises(errors.NotFoundError) as error:
             s.run(y, {x: [0, 1]})
     assert f"device: '/job:worker/task:0/device:GPU:0' is of type GPU but {missing('GPU')}" in str(error.value)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_operation_between_tasks(cluster, part):
+    """Inputs are fed to the server, the operation runs on the worker's strict device, and its values come back to the server.
+    Many rows share a step."""
+    rows, fetches, feeds, wanted = CASES[part::PARTS], [], {}, []
+    for row in rows:
+        with wb.device("/job:ps"):
+            tensors, given = inputs_of(row)
+            sent = [ops.identity(t) if t in given else t for t in tensors]
+        with wb.device("/job:worker"):
+            outputs = row.build(*sent)
+        with wb.device("/job:ps"):
+            fetches.append([ops.identity(y) for y in outputs])
+        feeds |= given
+        wanted.append(evaluate(outputs, given))
+    with wb.Session(cluster) as s:
+        found = s.run(fetches, feeds)
+    for row, values, rights in zip(rows, found, wanted, strict=True):
+        for value, right in zip(values, rights, strict=True):
+            assert np.asarray(value).dtype == right.dtype and np.shape(value) == right.shape, str(row)
+            np.testing.assert_allclose(value, right, rtol=1e-6, atol=1e-9, err_msg=str(row)) if right.dtype != object else (
+                np.testing.assert_array_equal(value, right, err_msg=str(row)))
