@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = 'd1f8bd8e5254';
+export const CONTRACT = '8524e37847e9';
 
 export type State =
   | 'empty'
@@ -331,6 +331,7 @@ export interface TimelineParameters {
   first?: number;
   task?: string;
   rows?: number;
+  links?: number;
 }
 
 export interface TimelineView {

@@ -262,4 +262,22 @@ describe('what is said beside the step', () => {
     expect(words()).toMatch(/^of [\d,–]+ · [\d.]+ m?s$/);
     section.dispose();
   });
+
+  it('asks for a row for each link, and for one for all of them again', () => {
+    const questions: unknown[] = [];
+    const ask = (topic: string, { links }: { links?: number }) => questions.push([topic, links]);
+    const section = new TimelineSection({ ...NOTHING_ASKED, ask } as typeof NOTHING_ASKED);
+    section.show(snapshotOf(NAMES[0]), new Set());
+    const links = [...section.node.querySelectorAll('button')].find(one => one.textContent === 'Links')!;
+    const pressed = () => links.getAttribute('aria-pressed');
+    expect(pressed()).toBe('false');
+    links.click();
+    expect([pressed(), questions.pop()]).toEqual(['true', ['timeline', 1]]);
+    links.click();
+    expect([pressed(), questions.pop()]).toEqual(['false', ['timeline', undefined]]);
+    section.dispose();
+    const kept = new TimelineSection({ ...NOTHING_ASKED, kept: true });
+    expect([...kept.node.querySelectorAll('button')].find(one => one.textContent === 'Links')!.hidden).toBe(true);
+    kept.dispose();
+  });
 });

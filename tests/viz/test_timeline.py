@@ -144,6 +144,33 @@ def test_every_message_is_an_arrow_forward_in_time():
     assert all(a <= b for a, b in zip(view.arrow_begin, view.arrow_until, strict=True))
 
 
+def test_links_have_rows_of_their_own_where_they_are_asked_for():
+    link = (PS, SLOW)
+    hub = hub_of(journal_of(run(Plant(workers=3, servers=2, steps=10, links={link: 20.0}))))
+    view, plain = shown(hub, links=1, rows=100), shown(hub, rows=100)
+    labels = [lane.label for lane in view.lanes]
+    assert labels[:5] == ["ps:0 CPU:0", "ps:0 transfers", "ps:0 from worker:0", "ps:0 from worker:1", "ps:0 from worker:2"]
+    assert [label for label in labels if label.startswith("worker:2")] == [
+        "worker:2 CPU:0", "worker:2 transfers", "worker:2 from ps:0", "worker:2 from ps:1", "worker:2 waiting"]
+    assert view.lane_count == plain.lane_count + 2 * 3 * 2      # of each pair of a server and a worker, both ways
+
+    def transferred(one: TimelineView) -> dict[str, float]:
+        sums: dict[str, float] = {}
+        for row, kind, busy in zip(one.lane, one.kind, one.busy, strict=True):
+            if one.kinds[int(kind)] == "transfer":
+                sums[one.lanes[int(row)].label] = sums.get(one.lanes[int(row)].label, 0.0) + busy
+        return sums
+    took = transferred(view)
+    assert max(took, key=took.__getitem__) == "worker:2 from ps:0"
+    assert took["worker:2 from ps:0"] > 10 * took["worker:2 from ps:1"]
+    assert sum(took.values()) == pytest.approx(sum(transferred(plain).values()), rel=0.05)      # some lie upon each other there
+    ends = {(view.lanes[int(a)].label, view.lanes[int(b)].label) for a, b in zip(view.arrow_source, view.arrow_target,
+                                                                                 strict=True)}
+    assert ("ps:0 transfers", "worker:2 from ps:0") in ends and len(ends) == 12
+    path = max(zip(view.path_lane, view.path_begin, view.path_until, strict=True), key=lambda one: one[2] - one[1])
+    assert view.lanes[int(path[0])].label == "worker:2 from ps:0"
+
+
 def test_any_recorded_step_can_be_picked_and_the_next_when_it_is_not():
     hub = hub_of(journal_of(run(Plant(workers=2, servers=1, steps=30))))
     assert shown(hub, step=7).step == 7

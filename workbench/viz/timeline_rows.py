@@ -41,7 +41,8 @@ class On(NamedTuple):
 
 
 class Layout:
-    """The rows of a picture, tasks by name; tasks wait and transfer on a row each, which all have where one has."""
+    """The rows of a picture, tasks by name; tasks wait and transfer on a row each, which all have where one has. Where links
+    are told apart what comes to a task has a row for each task that it comes from, in the place of a device."""
 
     def __init__(self, codes: np.ndarray, names: Names, devices: Names, threads: np.ndarray) -> None:
         fields = _apart(codes)
@@ -87,7 +88,7 @@ class Layout:
     def _label(self, place: int, row: Row) -> str:
         task, track, device, _ = row
         if track != "work":
-            return f"{short_task(task)} {_WORDS[track]}"
+            return f"{short_task(task)} from {short_task(device)}" if device else f"{short_task(task)} {_WORDS[track]}"
         where = short_device(device) if device and device != task else short_task(task)
         if self._threads[row[:3]] == 1:
             return where
@@ -104,9 +105,9 @@ class TimelineRows:
         self._devices.number("")  # of rows that are no device's: 0
         self._known: OrderedDict[tuple[bytes, bytes], Layout] = OrderedDict()
 
-    def of(self, batch: Batch, idle: bool) -> tuple[Layout, np.ndarray, np.ndarray]:
+    def of(self, batch: Batch, idle: bool, links: bool = False) -> tuple[Layout, np.ndarray, np.ndarray]:
         """(the rows for these spans, of each span the code of its own, and the kind of its marks); tasks wait where one of
-        them is `idle`, or receives."""
+        them is `idle`, or receives. With `links` each message that came is on the row of who sent it."""
         kind = _KIND[batch.kind]
         if not FEEDS.isdisjoint(details := batch.texts("detail")):
             kind = np.where([detail in FEEDS for detail in details], INPUT, kind)
@@ -119,6 +120,11 @@ class TimelineRows:
         for shared, there in ((_TRANSFER, track == _TRANSFER), (_WAIT, (track == _WAIT) | (batch.kind == _RECV))):
             if there.any() or (shared == _WAIT and idle):  # where one task has them all have: rows do not come and go
                 found.append(_code(tasks, shared))
+        if links:
+            came = np.flatnonzero(batch.senders >= 0)
+            senders = batch.task[batch.senders[came]].tolist()
+            codes[came] += self._devices.column([self.names.texts[task] for task in senders]) << _BITS
+            found.append(codes[came])
         rows = np.sort(np.concatenate(found))
         return self._layout(rows[begins(rows)], threads), codes, kind
 

@@ -93,6 +93,15 @@ export class Board implements Hands {
     }
   }
 
+  /** Whether what comes to a task has a row for each task that it comes from. */
+  links = false;
+
+  /** Links are told apart, or not any more. */
+  divide(links: boolean): void {
+    this.links = links;
+    this._ask();
+  }
+
   /** Show the rows of this task, wherever they are. */
   reveal(task: string): void {
     this._task = task;
@@ -265,7 +274,7 @@ export class Board implements Hands {
 
   private _ask(): void {
     const { pinned, _stretch: stretch, _task: task, _first: first } = this;
-    this._listener.look(asked(this._canvas, task || (first ?? 0), pinned, stretch));
+    this._listener.look(asked(this._canvas, task || (first ?? 0), pinned, stretch, this.links));
   }
 
   private _resized(): void {

@@ -54,12 +54,16 @@ export function labelOf(lanes: Lane[], at: number): string {
   return above ? label.replace(/^\S+ /, '') : label;
 }
 
-/** What to ask for: as many marks as the canvas can show, the rows of a task or from one on, of a step that is held a stretch. */
+/**
+ * What to ask for: as many marks as the canvas can show, the rows of a task or from one on, of a step that is held a stretch;
+ * a row for each link, where these are to be told apart.
+ */
 export function asked(
   canvas: { width: number; height: number },
   from: string | number,
   pinned: { run: string; step: number } | null,
-  stretch: Stretch | null
+  stretch: Stretch | null,
+  links = false
 ): TimelineParameters {
   const [width, room] = [canvas.width - SIDE - 4, Math.max(0, canvas.height - AXIS)];
   return {
@@ -67,6 +71,7 @@ export function asked(
     ...(typeof from === 'string'
       ? { task: from, rows: Math.round(room / USUAL) }
       : { first: from, rows: Math.ceil(room / LOW) + 1 }),
+    ...(links ? { links: 1 } : {}),
     ...(pinned ?? {}),
     ...(pinned && stretch ? { start: stretch.start, end: stretch.end } : {})
   };

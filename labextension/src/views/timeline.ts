@@ -1,6 +1,6 @@
 /** What every task did in a step: live, any recorded step, any stretch of it; sums of what is selected. */
 import type { Status, TimelineParameters, TimelineView } from '../contract';
-import { mark, say } from '../kit/keep';
+import { mark, put, say } from '../kit/keep';
 import { WORDS } from '../kit/pattern';
 import { duration } from '../kit/text';
 import { button, Section, together } from '../kit/section';
@@ -19,6 +19,9 @@ export class TimelineSection extends Section {
     this._step.setAttribute('aria-label', 'Recorded step to show');
     this._step.addEventListener('change', () => this._board.pick(Number(this._step.value)));
     this._range.className = 'wb-Timeline-words';
+    this._links.className = 'wb-mod-toggle';
+    put(this._links, { hidden: !!this._context.kept }); // nobody answers there
+    mark(this._links, 'aria-pressed', 'false');
     this._follow.className = 'wb-mod-toggle';
     this._sums.className = 'wb-Timeline-sums';
     this._path.className = 'wb-Timeline-path';
@@ -34,6 +37,7 @@ export class TimelineSection extends Section {
         button('+', 'Zoom in (W)', () => this._board.zoom(1.5)),
         button('Fit', 'Show the whole step (0)', () => this._board.fit())
       ),
+      this._links,
       this._range // below what one can press where a line has no room for both
     );
     this._legend.className = 'wb-Legend';
@@ -130,6 +134,10 @@ export class TimelineSection extends Section {
   private _step = document.createElement('input');
   private _range = document.createElement('span');
   private _follow = button('Newest', 'Follow the newest complete step', () => this._board.follow());
+  private _links = button('Links', 'A row for each link between two tasks', () => {
+    this._board.divide(!this._board.links);
+    mark(this._links, 'aria-pressed', String(this._board.links));
+  });
   private _sums = document.createElement('p');
   private _path = document.createElement('p');
   private _legend = document.createElement('ul');

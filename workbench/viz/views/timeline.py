@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core.names import task_of
 from workbench.core.trace import KINDS as SPAN_KINDS
 from workbench.core.trace import Journal, Span, run_of
 from workbench.viz.batch import Batch
@@ -64,6 +65,7 @@ class TimelineParameters:
     first: int = 0  # row at the top
     task: str = ""  # whose rows must be in sight, instead of `first`
     rows: int = 40  # rows that can be seen
+    links: int = 0  # 1 = what comes to a task has a row for each task that it comes from
 
 
 @dataclass(slots=True)
@@ -177,7 +179,7 @@ class Timeline(View):
         else:
             batch, cut = self._between(self._steps.within(start, end), start, end)
         idle = _idle(own, batch, step.end)
-        drawn, codes, kinds = self._rows.of(batch, len(idle.task) > 0)
+        drawn, codes, kinds = self._rows.of(batch, len(idle.task) > 0, bool(params.links))
         rows, count = max(1, min(params.rows, ROWS)), len(drawn.rows)
         shown = range(count)[(first := _first(params, drawn.owners, rows)) :][:rows]
         seen = np.zeros(len(batch.names.texts), bool)
@@ -187,7 +189,7 @@ class Timeline(View):
         on = On(drawn.lane(codes[near]), kinds[near], drawn.track(visible.task, "wait"))
         parts = joined([parts_of(visible, on, leaves), _waits(idle, drawn, len(visible))])
         marks = marks_of(parts, shown, start, end, max(50, min(params.pixels, 4000)))
-        names, transfers = Names(), drawn.track(batch.task, "transfer") - shown.start
+        names, transfers = Names(), drawn.lane(codes) - shown.start
         transfers[(transfers < 0) | (transfers >= len(shown))] = -1
         arrows, left_out = _arrows(batch, transfers, names, step.start)
         named = names.column(list(map([*visible.texts("name"), _END_OF_STEP].__getitem__, marks.name.tolist())))
@@ -269,7 +271,8 @@ def _waits(idle: _Idle, drawn: Layout, name: int) -> Parts:
 
 
 def _key(params: TimelineParameters) -> tuple[Any, ...]:
-    return params.run, params.step, params.start, params.end, params.pixels, params.first, params.task, params.rows
+    return (params.run, params.step, params.start, params.end, params.pixels, params.first, params.task, params.rows,
+            params.links)
 
 
 def _first(params: TimelineParameters, tasks: Sequence[str], rows: int) -> int:
@@ -312,8 +315,10 @@ def _links(path: Sequence[Link], drawn: Layout, shown: range, names: Names) -> l
 def _lane(link: Link, drawn: Layout) -> int:
     """The row of a link; of what is on none, a gap between two messages say, the first one of its task; -1 = nowhere."""
     track = _LINK[link.kind][0]
-    own = link.task, track, *((link.device, link.thread) if track == "work" else ("", 0))
-    return drawn.at[own] if own in drawn.at else drawn.firsts.get(own[:2], -1)
+    sources = ((task_of(device), 0) for device in link.message.split("|")[2:3])  # of a message: where links are told apart
+    places = (drawn.at.get((link.task, track, *own)) for own in
+              ([(link.device, link.thread)] if track == "work" else [*sources, ("", 0)]))
+    return next((place for place in places if place is not None), drawn.firsts.get((link.task, track), -1))
 
 
 def _transposed(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
