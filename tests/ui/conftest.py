@@ -168,6 +168,16 @@ class Lab:
     def wait(self, script: str, argument: object = None, timeout: int = PATIENCE) -> None:
         self.page.wait_for_function(script, arg=argument, timeout=timeout)
 
+    def unscrolled(self) -> dict[str, int]:
+        """Pixels by which the verdict and the bars of the panel reach out of sight while nobody scrolled; 0 = seen whole."""
+        return dict(self.page.evaluate("""() => {
+            const panel = document.querySelector('.wb-Panel'), bars = panel.querySelector('.wb-Bars');
+            [panel, ...panel.querySelectorAll('*')].forEach(node => (node.scrollTop = 0));
+            const bottom = Math.min(innerHeight, panel.getBoundingClientRect().bottom);
+            const beyond = node => Math.max(0, Math.ceil(node.getBoundingClientRect().bottom - bottom));
+            return {verdict: beyond(panel.querySelector('.wb-Verdict')), bars: beyond(bars)};
+        }"""))
+
     def picture(self, name: str) -> None:
         """A screenshot, kept where WB_PICTURES says."""
         folder = os.environ.get("WB_PICTURES")

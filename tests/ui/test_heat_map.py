@@ -33,6 +33,13 @@ def test_forty_tasks_are_told_apart_folded_and_read(lab: Lab, notebook: Callable
     assert label.startswith("Work of each task over the steps.") and "worker:39: median" in label
     slow, usual = lab.page.evaluate(STRONGEST)
     assert slow != usual, "the worker that takes three times as long looks like the others"
+    for width, height in ((1024, 700), (1440, 900)):
+        lab.page.set_viewport_size({"width": width, "height": height})
+        lab.wait("width => innerWidth === width", width)
+        lab.page.locator(".wb-Verdict.wb-mod-alarm", has_text="worker:39 costs").wait_for()
+        lab.page.locator(".wb-Bars tbody tr").nth(3).wait_for()
+        assert lab.unscrolled() == {"verdict": 0, "bars": 0}, (width, height)
+        lab.picture(f"answer-{width}")
     canvas.focus()
     lab.page.keyboard.press("ArrowRight")
     first = lab.page.locator(TIP).inner_text()
