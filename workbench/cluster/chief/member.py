@@ -162,22 +162,29 @@ class Member:
         if header.kind == THROUGH:                  # nearly all
             self._listener.on_through(number, decode_through(frame))
             return
+        if header.kind == m.SpanBatch.kind:
+            self._take_in(frame)
+            return
         message = m.decode(frame)
         kind = type(message)
         if kind is m.Done or kind is m.Failed or kind is m.Ended:
             self._listener.on_step(self, number, message)
         elif kind is m.ClockReply:
             self._on_clock(message)                 # type: ignore[arg-type]
-        elif kind is m.SpanBatch:
-            offset, bound = self.clock
-            self.lost_spans += message.lost         # type: ignore[attr-defined]
-            self._journal.merge(self.task, message.spans, offset, bound, message.lost, message.until)  # type: ignore[attr-defined]
         elif kind is m.Leaving:
             self._listener.on_lost(self, errors.UnavailableError(message.why))      # type: ignore[attr-defined]
         elif kind is m.LinkLost:
             self._listener.on_link_lost(self, message.peer, message.why)      # type: ignore[attr-defined]
         else:
             self._on_answer(number, message)
+
+    def _take_in(self, frame: Frame) -> None:
+        """Spans; what they cost decides how often steps are recorded (`Tracker.trace_level`)."""
+        began = time.thread_time()
+        batch: Any = m.decode(frame)
+        self.lost_spans += batch.lost
+        self._journal.merge(self.task, batch.spans, *self.clock, batch.lost, batch.until)
+        self._journal.taking += time.thread_time() - began
 
     def _on_answer(self, number: int, message: m.Message) -> None:
         if type(message) is m.Refused:

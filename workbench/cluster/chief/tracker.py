@@ -14,6 +14,7 @@ from workbench.cluster.chief.steps import PendingStep, Tries
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.task.failures import ANEW, cut_off
 from workbench.cluster.wire import messages as m
+from workbench.core.pace import Pace
 from workbench.core.run.gate import gate
 from workbench.core.run.interrupts import deferred_interrupt
 from workbench.core.trace import Journal
@@ -22,7 +23,10 @@ from workbench.viz.palette import short_task
 __all__ = ["EPOCH", "Tracker"]
 
 EPOCH = 1
-_RECORD_SECONDS = 0.02    # between two steps of one executable that are recorded
+_RECORD_SECONDS = 0.02    # between two steps of one executable that are recorded, at least, and
+_RARELY = 0.25            # at most: within a second there are some to judge by
+_SHARE = 0.01             # of the time that it takes to take in what tasks record; as often as that allows steps are recorded
+_PRICED = 16              # recorded steps after which it is measured anew what one costs
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
 _WAITING = 8              # numbers that have not begun, from which on those of threads that have ended are looked for
 _SILENT = 2               # probes without an answer, twice a second, after which a task is said not to answer
@@ -55,7 +59,9 @@ class Tracker:
         self._mourning = threading.Lock()
         gate.member(self)
         self._journal = journal
-        self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
+        self._recorded: dict[str, Pace] = {}                    # handle -> when its next step is recorded
+        self._price, self._priced = 0.0, (0, 0.0)               # seconds for one; steps and seconds when it was measured
+        self._chosen = 0                                        # recorded steps
         self._numbers = itertools.count(1)
         self._asked: dict[int, int] = {}                        # thread -> its number that has not begun yet
         self._numbering = threading.Lock()
@@ -170,13 +176,19 @@ class Tracker:
         return pending.results
 
     def trace_level(self, handle: str, timed: bool) -> int:
-        """Fast steps are sampled, or their spans would flood us; one that takes long is recorded anyhow."""
+        """Fast steps are sampled, as often as taking in their spans pays; one that takes long is recorded anyhow."""
         if not self._journal.enabled:
             return SILENT
-        now = time.perf_counter()
-        if not timed and now - self._recorded.get(handle, 0.0) < _RECORD_SECONDS:
+        now, pace = time.perf_counter(), self._recorded.get(handle)
+        if pace is None:
+            pace = self._recorded[handle] = Pace(_SHARE, 1, _RECORD_SECONDS, _RARELY)
+        if not timed and now < pace.due:
             return LONG
-        self._recorded[handle] = now
+        self._chosen += 1
+        count, taken = self._chosen - self._priced[0], self._journal.taking - self._priced[1]
+        if count >= _PRICED and taken > 0:
+            self._price, self._priced = taken / count, (self._chosen, self._journal.taking)
+        pace.paid(now, self._price * len(self._recorded))
         return OPERATIONS if timed else SPANS
 
     def members_of(self, handle: str) -> dict[str, Member]:
