@@ -225,15 +225,15 @@ class Scene:
     def run(self, client: str, handle: str, feeds: dict[str, Any] | None = None, limit: float | None = None) -> Any:
         """A step of a client: the fetches by task, or the error that it ended with."""
         mark = self.attempts.mark()
-        result = self._run(client, handle, feeds, limit)
+        result = self.step(client, handle, feeds, limit)
         if isinstance(result, errors.Error):
             self.lost[client] = mark, result
         else:
             self.recovery.handle(Progress())
         return result
 
-    def _run(self, client: str, handle: str, feeds: dict[str, Any] | None = None, limit: float | None = None) -> Any:
-        """Any step, with what became of it in the history."""
+    def step(self, client: str, handle: str, feeds: dict[str, Any] | None = None, limit: float | None = None) -> Any:
+        """A step of whoever has a session, with what became of it in the history; it may begin while tasks are opened anew."""
         number = self.tracker.next_step()
         session = self.session
         self.log("invoked", session, client, handle, number)
@@ -287,7 +287,7 @@ class Scene:
         self.log("begins" if path is None else "restores", self.session, saved.version)
         fed = {server: ([value, value], saved.version, saved.taken, saved.waiting) for server, value in saved.values.items()}
         for handle, feeds in (("restore", fed), ("start", {})):
-            if isinstance(error := self._run("chief", handle, feeds), errors.Error):
+            if isinstance(error := self.step("chief", handle, feeds), errors.Error):
                 raise error
         if path is None:
             self._publish(BEGINNING, self.session)

@@ -99,8 +99,14 @@ def _synchronous(scene: Scene) -> Clients:
         while not over:
             if isinstance(scene.run("filler", "fill"), errors.Error) and not over:
                 _after(scene, "filler")
+
+    def onlooker() -> None:
+        """A session beside the one that recovers: it knows nothing of that and changes nothing."""
+        while not over:
+            scene.step("onlooker", "compare")
+            scene.world.wait(lambda: bool(over), 0.2)
     clients = {f"worker {n}": lambda n=n: worker(n) for n in range(len(WORKERS))}      # type: ignore[misc]
-    return {**clients, "rounds": rounds, "filler": filler}
+    return {**clients, "rounds": rounds, "filler": filler, "onlooker": onlooker}
 
 
 def _bounded(scene: Scene) -> Clients:
