@@ -1,12 +1,17 @@
 """Engines that the cluster tests run inside tasks, and how they get there."""
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
 import numpy as np
 
+import workbench as wb
+from tests.openmp import openmp_threads
 from workbench import errors
+from workbench.core.graph.opdef import registry
+from workbench.core.kernels.threads import get_threads
 from workbench.core.names import join_edge
 
 
@@ -86,3 +91,16 @@ def define() -> None:
     from workbench.cluster.task.engines import define_engine
 
     define_engine("echo", EchoEngine)
+
+
+def count_threads(begin: bool) -> int:
+    """Give this process, or take from it, an operation that says with how many threads kernels run where it does; the number of
+    the process."""
+    if not begin:
+        registry.pop("threads_there")
+        return os.getpid()
+
+    @wb.op("x[...] -> [3]", types="T:float -> int64", name="threads_there")
+    def threads_there(x: Any) -> Any:
+        return np.array([os.getpid(), get_threads(), openmp_threads()])
+    return os.getpid()

@@ -10,13 +10,16 @@ import pytest
 
 import workbench as wb
 from tests.cluster import softmax
+from tests.cluster.cluster_engines import count_threads
 from tests.cluster.conftest import quiet
 from tests.eventually import eventually
+from tests.openmp import openmp_threads
 from tests.train.test_all_reduce import trained
 from tests.train.test_replicas import MOMENTUM
 from tests.train.test_replicas import trained as after
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.core.graph.build import ops
 from workbench.core.kernels.threads import get_threads, set_threads
 from workbench.train.replicas import Replicas, Tower, replicate
 
@@ -63,6 +66,25 @@ def test_mirrored_variables_of_several_tasks_are_trained_without_a_server(cluste
     near = trained([f"/cpu:{number}" for number in range(len(places))], devices=len(places))
     assert {copy.tobytes() for copy in far} == {copy.tobytes() for copy in near} and np.abs(far[0]).max() > 0.1
     assert len({copy.tobytes() for copy in far}) == 1
+
+
+def test_tasks_of_one_host_share_its_cores(cluster, client):
+    """Each of four processes would take all cores by itself. Dask gives each worker one thread, and that many are what kernels
+    use in the thread that computes a step: OpenMP's number as well as ours."""
+    count_threads(True)
+    try:
+        processes = set(client.run(count_threads, True).values())
+        x, found = wb.placeholder("float32", [2]), []
+        for place in (*SERVERS, *WORKERS):
+            with wb.device(place):
+                found.append(ops.threads_there(x))
+        with wb.Session(cluster) as s:
+            counts = np.array(s.run(found, {x: [1, 2]}))
+    finally:
+        client.run(count_threads, False)
+        count_threads(False)
+    assert set(counts[:, 0]) == processes and len(processes) == len(counts)
+    assert counts[:, 1:].tolist() == [[1, min(1, openmp_threads())]] * len(counts)
 
 
 def pair() -> Tower:
