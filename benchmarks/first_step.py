@@ -94,7 +94,7 @@ def slide(wb: Any) -> Callable[..., Any]:
 
 
 def data(workload: str) -> tuple[Any, Any]:
-    batch, image, classes = {"slide": (100, (784,), 10), "mlp": (64, (28, 28, 1), 10), "lenet": (64, (28, 28, 1), 10), 
+    batch, image, classes = {"slide": (100, (784,), 10), "mlp": (64, (28, 28, 1), 10), "lenet": (64, (28, 28, 1), 10),
                              "alexnet": (16, (224, 224, 3), 1000), "googlenet": (8, (224, 224, 3), 1000)}[workload]
     rng = np.random.default_rng(0)
     labels = rng.integers(0, classes, batch).astype(np.int32)
