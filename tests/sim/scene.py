@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.sim.engine import SimEngine
+from tests.sim.faults import HEARTBEAT, TASKS, Faults
 from tests.sim.programs import PROGRAMS, SERVERS, WORKERS
 from tests.sim.world import Link, Process, World
 from workbench import errors
@@ -26,10 +27,8 @@ from workbench.train.sessions.recovery import Attempts, Hands, Lost, Mark, Progr
 
 __all__ = ["BEGINNING", "HEARTBEAT", "Clients", "Saved", "Scene"]
 
-HEARTBEAT = 8.0
 _PROBE = 0.5
 _GIVEN_UP = 1000.0       # seconds of this world in which whatever waits has to end; trainings take up to 300
-TASKS = (*SERVERS, *WORKERS)
 _KEPT = 3                # checkpoints
 _TRIES = 20              # to open the tasks, as often as the real ones fit into what a cluster waits
 _LOST = (errors.UnavailableError, errors.DeadlineExceededError, errors.AbortedError)
@@ -71,7 +70,7 @@ def _one_by_one(links: Links, targets: Iterable[str]) -> None:
         links.make(target)
 
 
-class Scene:
+class Scene(Faults):
     """`faults` is how many things go wrong, at moments and places chosen by the seed."""
 
     keeps_state = False      # what tasks hold outlives a session, as that of a Server does: nobody restores it
@@ -316,79 +315,6 @@ class Scene:
             self.log("saved", session, saved.version, saved.values, saved.taken, saved.waiting)
             for old in self.candidates()[_KEPT:]:
                 del self.disk[old]
-
-    # faults
-    def plan_faults(self, until: float) -> None:
-        rough = (self._stop, self._freeze, self._cut, self._cut_control, self._stop_chief, self._freeze_chief)
-        worst = (self._crash, self._crash_chief, self._damage)
-        kinds = self.world.random.choice(((self._cut,), (self._cut, self._stop),
-                                          rough if self.keeps_state else (*rough, *worst)))
-        until *= self.world.random.choice((0.1, 1))
-        for _ in range(self.faults):
-            kind = self.world.random.choice(kinds)
-            self.world.later(self.world.random.uniform(0.0, until), kind)
-
-    def _any(self) -> str:
-        return self.world.random.choice(TASKS)
-
-    def _excuse(self, name: str) -> None:
-        self.excused.add((self.session, name))
-
-    def _crash(self) -> None:
-        name = self._any()
-        self._excuse(name)
-        self.log("fault", "crash", name)
-        self.world.crash(self.processes[name])
-
-    def _stop(self) -> None:
-        """Shorter than is noticed."""
-        name = self._any()
-        self.log("fault", "stop", name)
-        self.world.stop(self.processes[name], self.world.random.uniform(0.0, HEARTBEAT / 3))
-
-    def _freeze(self) -> None:
-        """So long that it is given up; afterwards it is back from the dead."""
-        name = self._any()
-        self._excuse(name)
-        self.log("fault", "freeze", name)
-        self.world.stop(self.processes[name], self.world.random.uniform(1.5, 4) * HEARTBEAT)
-
-    def _cut(self) -> None:
-        links = [link for link in self.processes[self._any()].links if link.peer != "chief" and not link.closed]
-        if links:
-            link = self.world.random.choice(links)
-            self.log("fault", "cut", link._process.name, link.peer)
-            link.cut()
-
-    def _cut_control(self) -> None:
-        name = self._any()
-        self._excuse(name)
-        self.log("fault", "cut from the chief", name)
-        if name in self.members:                         # else a new chief has not met it yet
-            self.members[name].connection.cut()      # type: ignore[attr-defined]
-
-    def _crash_chief(self) -> None:
-        """As kill -9 of the program, wherever it is; it is started again by `play`."""
-        self.log("fault", "crash", self.chief.name)
-        self.world.crash(self.chief)
-
-    def _stop_chief(self) -> None:
-        self.log("fault", "stop", self.chief.name)
-        self.world.stop(self.chief, self.world.random.uniform(0.0, HEARTBEAT / 3))
-
-    def _freeze_chief(self) -> None:
-        """So long that its tasks may have ended when it goes on."""
-        for name in TASKS:
-            self._excuse(name)
-        self.log("fault", "freeze", self.chief.name)
-        self.world.stop(self.chief, self.world.random.uniform(1.5, 4) * HEARTBEAT)
-
-    def _damage(self) -> None:
-        """The newest checkpoint, where there is another."""
-        whole = [name for name in self.candidates() if name not in self.damaged]
-        if len(whole) > 1:
-            self.damaged.add(whole[0])
-            self.log("fault", "damage", self.disk[whole[0]].version)
 
     # the whole
     def play(self, clients: Callable[[], Clients], seconds: float) -> None:
