@@ -1,11 +1,15 @@
 """The Workbench panel in a real JupyterLab: opens, follows a kernel live, answers at once, finds it again."""
 from __future__ import annotations
 
+import json
+import os
+import signal
+import statistics
 from collections.abc import Callable
 
 import pytest
 
-from tests.ui.conftest import Lab
+from tests.ui.conftest import PATIENCE, Lab
 
 pytestmark = pytest.mark.browser
 
@@ -30,9 +34,24 @@ ANSWER = """async ([label, state]) => {
         }, 1);
     });
 }"""
+SEEN = f"""() => new Promise(resolve => {{      // steps, and when each was read off the screen
+    const seen = [];
+    const look = () => {{
+        const step = {STEP};
+        step !== seen.at(-1)?.[0] && seen.push([step, Date.now() / 1000]);
+        seen.length > 20 ? resolve(seen.slice(1)) : requestAnimationFrame(look);
+    }};
+    look();
+}})"""
 COUNT = "(selector => document.querySelectorAll(selector).length)"
 VIEW = "document.querySelector('.wb-Graph-view')"
 NODE = ".wb-Graph-view [role='treeitem']"
+SILENT = """() => new Promise(resolve => {      // seconds until the panel says that its kernel is silent
+    const began = performance.now();
+    const look = () => document.querySelector('.wb-Panel .wb-Trouble').textContent.includes('No word from the kernel')
+        ? resolve((performance.now() - began) / 1000) : setTimeout(look, 20);
+    look();
+})"""
 HANGS = 10_000       # milliseconds after which the answer waits for something that it should not wait for
 Notebook = Callable[..., str]
 
@@ -49,6 +68,36 @@ def start(lab: Lab, path: str) -> None:
     """Begin what goes on for hours, and see it train."""
     begin(lab, path)
     lab.panel_state("running")
+
+
+def another_tab(lab: Lab, path: str) -> Lab:
+    """The same notebook in another tab of the browser, with its panel."""
+    page = lab.page.context.new_page()
+    page.set_viewport_size(lab.page.viewport_size)
+    other = Lab(page, lab.server)
+    page.goto(f"{lab.server.url}/lab/workspaces/another/tree/{path}?reset")
+    page.wait_for_selector(".jp-NotebookPanel", timeout=PATIENCE)
+    other.kernel_ready()
+    other.open_panel()
+    return other
+
+
+def tabs_show_the_same(lab: Lab, other: Lab) -> None:
+    """Two tabs of one kernel that trains; when the `other` is closed the first goes on."""
+    other.panel_state("running")
+    assert lab.page.evaluate(ANSWER, ["Pause", "paused"]) < HANGS
+    other.panel_state("paused")
+    assert other.page.evaluate(f"() => {STEP}") == lab.page.evaluate(f"() => {STEP}"), "tabs of one kernel show the same"
+    assert other.page.evaluate(ANSWER, ["Resume", "running"]) < HANGS
+    lab.panel_state("running")
+    assert other.errors == []
+    other.page.close()
+    lab.wait(BEYOND, lab.page.evaluate(f"() => {STEP}") + 20)
+
+
+def output(lab: Lab, mark: str) -> str:
+    """What a cell printed behind `mark`."""
+    return str(lab.page.locator(f".jp-OutputArea-output:has-text('{mark}')").inner_text().partition(mark)[2]).strip()
 
 
 def to_the_end(lab: Lab) -> None:
@@ -114,8 +163,16 @@ def test_an_empty_panel_becomes_a_live_one(lab: Lab, notebook: Notebook) -> None
 def test_pause_answers_while_a_cell_blocks(lab: Lab, notebook: Notebook,
                                            record_property: Callable[[str, object], None]) -> None:
     """The cell would go on for hours: whatever waits for it never answers. How soon: benchmarks/panel_answers.py."""
-    start(lab, notebook(START, FOREVER))
-    lab.wait(BEYOND, 20)
+    path = notebook(START, FOREVER, "import json\nfrom tests.ui.records import SAID\nprint('SAID' + json.dumps(SAID))")
+    lab.open(path)
+    lab.open_panel()
+    lab.run_cell(0)
+    lab.kernel_ready()
+    other = another_tab(lab, path)
+    lab.allows.append("Comm not found for comm id")      # JupyterLab, of what the kernel says to the other tab
+    lab.run_cell(1)
+    lab.panel_state("running")
+    tabs_show_the_same(lab, other)
     times = []
     for label, state in (("Pause", "paused"), ("Resume", "running")) * 5:
         times.append(lab.page.evaluate(ANSWER, [label, state]))
@@ -125,8 +182,16 @@ def test_pause_answers_while_a_cell_blocks(lab: Lab, notebook: Notebook,
     print("answers in ms:", [round(time) for time in times])
     assert max(times) < HANGS, times
     assert lab.page.locator(".jp-InputPrompt").nth(1).inner_text().strip() == "[*]:", "the cell must still be running"
+    seen = dict(lab.promised(SEEN))
     assert lab.page.evaluate(ANSWER, ["Stop", "stopped"]) < HANGS
     lab.page.wait_for_selector(".jp-OutputArea-output:has-text('stopped by the user; run again to go on')")
+    lab.kernel_ready()      # or what is sent while the cell ends is taken back with it
+    lab.run_cell(2)
+    said = json.loads(output(lab, "SAID"))
+    late = [1000 * (moment - said[str(int(step))]) for step, moment in seen.items()]
+    record_property("behind_ms", late)
+    print(f"from the program to the screen: median {statistics.median(late):.0f} ms of {len(late)}, bar 1,000")
+    assert statistics.median(late) < HANGS, late
     assert lab.errors == []
 
 
@@ -187,7 +252,9 @@ def test_a_reloaded_page_finds_the_kernel_again_even_while_a_cell_runs(lab: Lab,
 
 
 def test_a_restarted_kernel_is_found_again(lab: Lab, notebook: Notebook) -> None:
-    begin(lab, notebook(START, TRAIN.format(steps=30)))      # over, perhaps, before the page hears of it
+    """By its user, or because it died: frozen in a library that keeps the interpreter, and killed."""
+    frozen = "import ctypes, os\nprint('PID', os.getpid(), flush=True)\nctypes.PyDLL(None).sleep(600)"
+    begin(lab, notebook(START, TRAIN.format(steps=30), frozen))      # over, perhaps, before the page hears of it
     to_the_end(lab)
     lab.command("kernelmenu:restart")
     lab.page.locator(".jp-Dialog .jp-mod-accept").click()
@@ -196,6 +263,13 @@ def test_a_restarted_kernel_is_found_again(lab: Lab, notebook: Notebook) -> None
     lab.run_cell(0)
     lab.run_cell(1)
     to_the_end(lab)
+    lab.run_cell(2)
+    waited = lab.promised(SILENT)
+    print(f"a frozen kernel was told of after {waited:.1f} s, bar 3")
+    lab.picture("frozen")
+    os.kill(int(output(lab, "PID")), signal.SIGKILL)
+    lab.panel_state("empty")
+    lab.page.locator(".wb-Trouble").wait_for(state="hidden")
     assert lab.errors == []
 
 
