@@ -117,30 +117,47 @@ export class LiveLink implements IDisposable {
     this._talk.again();
   }
 
-  /** Look for a kernel that announced itself before this page was loaded. */
+  /**
+   * Look for a kernel that announced itself before this page was loaded.
+   *
+   * Whoever answers another page announces itself no more. Where a cell holds up what we ask, we ask beside it.
+   */
   private async _greet(): Promise<void> {
     const kernel = this.kernel;
-    await kernel.info;
+    const subshell = await Promise.race([
+      kernel.info.then(() => null),
+      pause(2 * PATIENCE).then(() => this._ownSubshell(10 * PATIENCE))
+    ]);
+    await (subshell ?? kernel.info);
     if (this._isDisposed || this._comm) {
       return;
     }
-    const reply = await kernel.requestCommInfo({ target_name: TARGET });
+    const reply = await (subshell ? this._commsBeside(subshell) : kernel.requestCommInfo({ target_name: TARGET }));
     const known = reply.content.status === 'ok' && Object.keys(reply.content.comms).length > 0;
     if (known && !this._isDisposed && !this._comm) {
       const comm = kernel.createComm(TARGET);
-      this._adopt(comm);
+      this._adopt(comm, subshell);
       await this._route;
       if (this.connected && !comm.isDisposed) {
-        comm.open({ v: VERSION });
+        if (subshell) {
+          this._send('comm_open', { comm_id: comm.commId, target_name: TARGET, data: { v: VERSION } }, subshell);
+        } else {
+          comm.open({ v: VERSION });
+        }
         this._talk.again();
       }
     }
   }
 
-  private _adopt(comm: Kernel.IComm): void {
+  private async _commsBeside(subshell: string): Promise<KernelMessage.ICommInfoReplyMsg> {
+    const future = this._send('comm_info_request', { target_name: TARGET }, subshell, true);
+    return (await future.done) as unknown as KernelMessage.ICommInfoReplyMsg;
+  }
+
+  private _adopt(comm: Kernel.IComm, subshell: string | null = null): void {
     const old = this._comm;
     this._comm = comm;
-    this._route = this._subshell(comm).catch(() => null); // a kernel that goes meanwhile has none to give
+    this._route = subshell ? Promise.resolve(subshell) : this._subshell(comm).catch(() => null); // a kernel that goes meanwhile has none to give
     comm.onMsg = ({ content, buffers }) => this._talk.receive(content.data, buffers ?? [], () => this._comm === comm);
     comm.onClose = () => {
       if (this._comm === comm) {
@@ -171,7 +188,7 @@ export class LiveLink implements IDisposable {
     return Promise.race([theirs, pause(PATIENCE).then(() => ours.subshellId ?? this._ownSubshell())]);
   }
 
-  private async _ownSubshell(): Promise<string | null> {
+  private async _ownSubshell(patience = PATIENCE): Promise<string | null> {
     const request = KernelMessage.createMessage<KernelMessage.ICreateSubshellRequestMsg>({
       msgType: 'create_subshell_request',
       channel: 'control',
@@ -180,7 +197,7 @@ export class LiveLink implements IDisposable {
       content: {}
     });
     const future = this.kernel.sendControlMessage(request, true, true);
-    const reply = await Promise.race([future.done, pause(PATIENCE)]);
+    const reply = await Promise.race([future.done, pause(patience)]);
     const content = (reply as KernelMessage.ICreateSubshellReplyMsg | undefined)?.content;
     return content?.subshell_id ?? null;
   }
@@ -190,15 +207,24 @@ export class LiveLink implements IDisposable {
     if (!comm || comm.isDisposed || this.kernel.isDisposed || this.kernel.status === 'dead') {
       return;
     }
-    const message = KernelMessage.createMessage<KernelMessage.ICommMsgMsg<'shell'>>({
-      msgType: 'comm_msg',
+    this._send('comm_msg', { comm_id: comm.commId, data: request }, subshellId);
+  }
+
+  private _send(
+    msgType: 'comm_msg' | 'comm_open' | 'comm_info_request',
+    content: object,
+    subshellId: string | null,
+    answered = false
+  ) {
+    const message = KernelMessage.createMessage<any>({
+      msgType,
       channel: 'shell',
       username: this.kernel.username,
       session: this.kernel.clientId,
       subshellId,
-      content: { comm_id: comm.commId, data: request as any }
+      content
     });
-    this.kernel.sendShellMessage(message, false, true);
+    return this.kernel.sendShellMessage(message, answered, true);
   }
 
   private _statusChanged(_: Kernel.IKernelConnection, status: Kernel.Status): void {

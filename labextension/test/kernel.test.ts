@@ -40,6 +40,9 @@ class FakeKernel {
   disposed = new Signal<this, void>(this);
   comms: FakeComm[] = [];
   sent: any[] = [];
+  /** Messages that are no requests of ours, and the subshells that they went to. */
+  beside: [string, string][] = [];
+  subshells = true;
   known: Record<string, unknown> = { c: {} };
   announced: ((comm: any, message: any) => void) | null = null;
   asked: Promise<void> = Promise.resolve();
@@ -59,8 +62,17 @@ class FakeKernel {
     this.comms.push(comm);
     return comm;
   }
-  sendShellMessage(message: any): void {
-    this.sent.push(message.content.data);
+  sendShellMessage(message: any): { done: Promise<unknown> } {
+    const { msg_type: type, subshell_id: subshell } = message.header;
+    if (type === 'comm_msg') {
+      this.sent.push(message.content.data);
+    } else {
+      this.beside.push([type, subshell]);
+    }
+    return { done: Promise.resolve({ content: { status: 'ok', comms: this.known } }) };
+  }
+  sendControlMessage(): { done: Promise<unknown> } {
+    return { done: Promise.resolve({ content: { subshell_id: this.subshells ? 'beside' : undefined } }) };
   }
   announce(hello: object = { v: VERSION, contract: CONTRACT }): FakeComm {
     const comm = this.createComm();
@@ -101,6 +113,36 @@ describe('LiveLink', () => {
     await settled();
     expect([kernel.comms.length, kernel.comms[0].opened, made.connected]).toEqual([1, 1, true]);
     expect(kernel.sent.map(request => request.command)).toContain('watch');
+  });
+
+  it('greets a kernel that answers another page, beside the cell that runs there', async () => {
+    vi.useFakeTimers();
+    kernel.info = new Promise(() => undefined);
+    const made = link();
+    made.watch(made, ['series']);
+    await vi.advanceTimersByTimeAsync(3000);
+    vi.useRealTimers();
+    expect([kernel.comms.length, kernel.comms[0].opened, made.connected]).toEqual([1, 0, true]);
+    expect(kernel.beside).toEqual([
+      ['comm_info_request', 'beside'],
+      ['comm_open', 'beside']
+    ]);
+    expect(kernel.sent.map(request => request.command)).toContain('watch');
+    made.dispose();
+  });
+
+  it('waits for a kernel that is busy and has no subshells', async () => {
+    vi.useFakeTimers();
+    let answer = (_: object): void => undefined;
+    kernel.info = new Promise(resolve => (answer = resolve));
+    kernel.subshells = false;
+    const made = link();
+    await vi.advanceTimersByTimeAsync(19000);
+    vi.useRealTimers();
+    expect([kernel.comms.length, kernel.beside.length]).toEqual([0, 0]);
+    answer({});
+    await settled();
+    expect([kernel.comms[0].opened, made.connected]).toEqual([1, true]);
   });
 
   it('opens nothing at a kernel that was restarted while it looked for a way to it', async () => {

@@ -77,7 +77,6 @@ def another_tab(lab: Lab, path: str) -> Lab:
     other = Lab(page, lab.server)
     page.goto(f"{lab.server.url}/lab/workspaces/another/tree/{path}?reset")
     page.wait_for_selector(".jp-NotebookPanel", timeout=PATIENCE)
-    other.kernel_ready()
     other.open_panel()
     return other
 
@@ -164,14 +163,9 @@ def test_pause_answers_while_a_cell_blocks(lab: Lab, notebook: Notebook,
                                            record_property: Callable[[str, object], None]) -> None:
     """The cell would go on for hours: whatever waits for it never answers. How soon: benchmarks/panel_answers.py."""
     path = notebook(START, FOREVER, "import json\nfrom tests.ui.records import SAID\nprint('SAID' + json.dumps(SAID))")
-    lab.open(path)
-    lab.open_panel()
-    lab.run_cell(0)
-    lab.kernel_ready()
+    start(lab, path)
     other = another_tab(lab, path)
     lab.allows.append("Comm not found for comm id")      # JupyterLab, of what the kernel says to the other tab
-    lab.run_cell(1)
-    lab.panel_state("running")
     tabs_show_the_same(lab, other)
     times = []
     for label, state in (("Pause", "paused"), ("Resume", "running")) * 5:
