@@ -124,29 +124,38 @@ export class LiveLink implements IDisposable {
    */
   private async _greet(): Promise<void> {
     const kernel = this.kernel;
-    const subshell = await Promise.race([
-      kernel.info.then(() => null),
-      pause(2 * PATIENCE).then(() => this._ownSubshell(10 * PATIENCE))
-    ]);
+    const subshell =
+      (await this._busy(2 * PATIENCE)) && !this._isDisposed && !this._comm ? await this._ownSubshell(10 * PATIENCE) : null;
     await (subshell ?? kernel.info);
+    if (!(await this._open(subshell)) && subshell) {
+      this._giveBack(subshell);
+    }
+  }
+
+  /** Open a comm to a kernel that knows us, if none came meanwhile; beside the cell that runs there, on a subshell. */
+  private async _open(subshell: string | null): Promise<boolean> {
+    const kernel = this.kernel;
     if (this._isDisposed || this._comm) {
-      return;
+      return false;
     }
     const reply = await (subshell ? this._commsBeside(subshell) : kernel.requestCommInfo({ target_name: TARGET }));
     const known = reply.content.status === 'ok' && Object.keys(reply.content.comms).length > 0;
-    if (known && !this._isDisposed && !this._comm) {
-      const comm = kernel.createComm(TARGET);
-      this._adopt(comm, subshell);
-      await this._route;
-      if (this.connected && !comm.isDisposed) {
-        if (subshell) {
-          this._send('comm_open', { comm_id: comm.commId, target_name: TARGET, data: { v: VERSION } }, subshell);
-        } else {
-          comm.open({ v: VERSION });
-        }
-        this._talk.again();
-      }
+    if (!known || this._isDisposed || this._comm) {
+      return false;
     }
+    const comm = kernel.createComm(TARGET);
+    this._adopt(comm, subshell);
+    await this._route;
+    if (!this.connected || comm.isDisposed) {
+      return false;
+    }
+    if (subshell) {
+      this._send('comm_open', { comm_id: comm.commId, target_name: TARGET, data: { v: VERSION } }, subshell);
+    } else {
+      comm.open({ v: VERSION });
+    }
+    this._talk.again();
+    return true;
   }
 
   private async _commsBeside(subshell: string): Promise<KernelMessage.ICommInfoReplyMsg> {
@@ -157,7 +166,8 @@ export class LiveLink implements IDisposable {
   private _adopt(comm: Kernel.IComm, subshell: string | null = null): void {
     const old = this._comm;
     this._comm = comm;
-    this._route = subshell ? Promise.resolve(subshell) : this._subshell(comm).catch(() => null); // a kernel that goes meanwhile has none to give
+    // a kernel that goes meanwhile has none to give
+    this._route = subshell ? Promise.resolve(subshell) : this._subshell(comm).catch(() => null);
     comm.onMsg = ({ content, buffers }) => this._talk.receive(content.data, buffers ?? [], () => this._comm === comm);
     comm.onClose = () => {
       if (this._comm === comm) {
@@ -178,14 +188,31 @@ export class LiveLink implements IDisposable {
    */
   private async _subshell(comm: Kernel.IComm): Promise<string | null> {
     const ours = comm as Kernel.IComm & { subshellId?: string | null; subshellStarted?: Promise<void> };
-    const theirs = this.kernel.info.then(async () => {
+    if (!(await this._busy(PATIENCE))) {
       if (!this.kernel.supportsSubshells) {
         return null;
       }
       await Promise.race([ours.subshellStarted, pause(PATIENCE)]);
-      return ours.subshellId ?? this._ownSubshell();
-    });
-    return Promise.race([theirs, pause(PATIENCE).then(() => ours.subshellId ?? this._ownSubshell())]);
+    }
+    return ours.subshellId ?? this._ownSubshell();
+  }
+
+  /** Whether the kernel does not say within `patience` milliseconds who it is. */
+  private _busy(patience: number): Promise<boolean> {
+    return Promise.race([this.kernel.info.then(() => false), pause(patience).then(() => true)]);
+  }
+
+  private _giveBack(subshell: string): void {
+    if (!this.kernel.isDisposed && this.kernel.status !== 'dead') {
+      const request = KernelMessage.createMessage<KernelMessage.IDeleteSubshellRequestMsg>({
+        msgType: 'delete_subshell_request',
+        channel: 'control',
+        username: this.kernel.username,
+        session: this.kernel.clientId,
+        content: { subshell_id: subshell }
+      });
+      this.kernel.sendControlMessage(request, false, true);
+    }
   }
 
   private async _ownSubshell(patience = PATIENCE): Promise<string | null> {

@@ -43,6 +43,7 @@ class FakeKernel {
   /** Messages that are no requests of ours, and the subshells that they went to. */
   beside: [string, string][] = [];
   subshells = true;
+  controls: string[] = [];
   known: Record<string, unknown> = { c: {} };
   announced: ((comm: any, message: any) => void) | null = null;
   asked: Promise<void> = Promise.resolve();
@@ -71,7 +72,8 @@ class FakeKernel {
     }
     return { done: Promise.resolve({ content: { status: 'ok', comms: this.known } }) };
   }
-  sendControlMessage(): { done: Promise<unknown> } {
+  sendControlMessage(message: any): { done: Promise<unknown> } {
+    this.controls.push(message.header.msg_type);
     return { done: Promise.resolve({ content: { subshell_id: this.subshells ? 'beside' : undefined } }) };
   }
   announce(hello: object = { v: VERSION, contract: CONTRACT }): FakeComm {
@@ -129,6 +131,21 @@ describe('LiveLink', () => {
     ]);
     expect(kernel.sent.map(request => request.command)).toContain('watch');
     made.dispose();
+  });
+
+  it('asks for no way beside a kernel that answers, and gives back one that it does not use', async () => {
+    vi.useFakeTimers();
+    link();
+    await vi.advanceTimersByTimeAsync(9000);
+    expect(kernel.controls).toEqual([]);
+    kernel = new FakeKernel();
+    kernel.info = new Promise(() => undefined);
+    kernel.known = {};
+    const made = link();
+    await vi.advanceTimersByTimeAsync(9000);
+    vi.useRealTimers();
+    expect(kernel.controls).toEqual(['create_subshell_request', 'delete_subshell_request']);
+    expect(made.connected).toBe(false);
   });
 
   it('waits for a kernel that is busy and has no subshells', async () => {

@@ -17,6 +17,7 @@ from tests.eventually import eventually
 from workbench import errors
 from workbench.core.run.target import cluster_of
 from workbench.core.state import checkpoint
+from workbench.settings import settings
 from workbench.train import latest_checkpoint
 
 pytestmark = pytest.mark.cluster
@@ -103,3 +104,21 @@ def test_a_scheduler_that_is_not_there_is_said(monkeypatch):
     with pytest.raises(errors.UnavailableError, match=(
             r"/job:ps/task:0 cannot be found by others: the Dask scheduler at tcp://127.0.0.1:1, .* does not answer")):
         tf.train.Server(spec, "ps", 0)
+
+
+def test_what_a_stranger_tells_the_scheduler_is_not_believed(client: Client, monkeypatch: pytest.MonkeyPatch):
+    """With a key: else feeds and weights would go to whoever writes an address there."""
+    monkeypatch.setattr(settings, "cluster_key", "a secret")
+    address = client.scheduler.address
+    spec = tf.train.ClusterSpec.from_scheduler(address, "believed", ps=1, worker=1)
+    server = tf.train.Server(spec, "worker", 0, patience=0.5)
+    try:
+        own = client.get_metadata(["workbench", "believed", "/job:worker/task:0"])
+        stolen = own.replace(own.partition(" ")[0], "tcp://127.0.0.1:9")
+        for told in ("tcp://127.0.0.1:9", stolen, own, {"not": "a text"}, f"tls://127.0.0.1:9 {own.partition(' ')[2]}"):
+            client.set_metadata(["workbench", "believed", "/job:ps/task:0"], told)
+            with pytest.raises(errors.UnavailableError, match="is not from a process with our WB_CLUSTER_KEY"):
+                server._listener.call(server._directory.find("/job:ps/task:0", 5.0))
+        assert server._listener.call(server._directory.find("/job:worker/task:0", 5.0)) == own.partition(" ")[0]
+    finally:
+        server.close()

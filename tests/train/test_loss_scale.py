@@ -162,6 +162,24 @@ def test_state_is_saved_and_shown(graph, tmp_path):
         assert session.run([mixed.scale, mixed.skipped_steps]) == [2.0 ** 16, 2]
 
 
+def test_clipping_hides_no_overflow(graph):
+    """Infinity clipped is a number; the step was applied, at full size."""
+    mixed = wb.mixed_precision("float16")
+    w = wb.Variable(START)
+    x = wb.placeholder("float32", [])
+    optimizer = wb.train.GradientDescentOptimizer(0.1)
+    pairs = optimizer.compute_gradients(wb.reduce_sum(w.value() * x))
+    step = optimizer.apply_gradients([(wb.clip_by_value(g, -1.0, 1.0), v) for g, v in pairs])
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(step, {x: 3.0})
+        moved = session.run(w)
+        np.testing.assert_allclose(moved, START - 0.1, rtol=1e-6)
+        session.run(step, {x: 1e36})      # times the scale: infinite
+        np.testing.assert_array_equal(session.run(w), moved)
+        assert session.run([mixed.scale, mixed.skipped_steps]) == [2.0 ** 14, 1]
+
+
 def test_optimizers_of_keras_do_the_same(graph):
     mixed = wb.mixed_precision("float16")
     w, x = wb.Variable(START), wb.placeholder("float32", [])

@@ -281,6 +281,20 @@ def test_backups_are_chosen_in_any_training_and_begin_anew_with_it():
         assert model.optimizer.backups == 0
 
 
+def test_times_of_a_worker_that_was_lost_choose_no_backups():
+    """Of four one is slow and one is lost: it is the slow one that the other two do not wait for."""
+    model = Model(4, 4, backups="auto")
+    hooks = [model.optimizer.make_session_run_hook(is_chief=True)]
+    with wb.train.MonitoredTrainingSession(hooks=hooks) as session:
+        held, = session._tf_sess().backend.container.of(Accumulator).values()
+        device = "/job:worker/task:{0}/device:CPU:0#{0}"
+        held.arrivals.extend([(device.format(worker), seconds) for worker, seconds in enumerate((0.01, 0.01, 0.01, 0.1))] * 100)
+        for gone, backups in (set(), 1), ({"/job:worker/task:1"}, 2):
+            model.optimizer._gone |= gone
+            model.optimizer._adapt(session)
+            assert model.optimizer.backups == backups
+
+
 def test_initial_tokens_and_uses_that_cannot_work():
     for options, text in (({"backups": 1}, "backups is 1; use \"auto\", or replicas_to_aggregate for a fixed number"),
                           ({"backups": "auto", "keep_stale_tokens": True}, "tokens of old steps are kept, so that every")):

@@ -221,7 +221,8 @@ class SyncReplicasOptimizer(Optimizer):
         """Choose anew how many gradients count, from how long the newest ones took."""
         taken: dict[str, list[float]] = {}
         for name, seconds in zip(*session.run(self.arrivals)):
-            taken.setdefault(name.decode(), []).append(float(seconds))
+            if task_of(name.decode()) not in self._gone:      # its old times say nothing of the rounds to come
+                taken.setdefault(name.decode(), []).append(float(seconds))
         if taken:
             counted = min(self._aggregate, self._total - choose_backups(taken, self._total))
             if counted != self._counted:

@@ -21,6 +21,7 @@ _KIND = {kind: number for number, kind in enumerate(KINDS)}
 _WAITS = [_KIND[kind] for kind in ("wait", "queue", "recv")]
 _WORK = [_KIND[kind] for kind in ("op", "segment")]
 _MESSAGE, _DETAIL = map(Span._fields.index, ("message", "detail"))
+_AT_ONCE = 4096  # spans that are looked through together, where a long one lies over many short ones
 _LONGEST = 10_000  # links; a guard against spans that contradict each other
 
 
@@ -127,11 +128,13 @@ class _Past:
         """What the task of a send did when the message left: what of its work was under way, that which began last, else what
         ended last before."""
         begun = self._begun(int(self._task[send]))
-        at = int(begun.start.searchsorted(sent)) - 1
-        while at >= 0 and begun.latest[at] > sent + _SLACK:  # what ended by then was not under way, nor were those before it
-            if begun.end[at] > sent + _SLACK:
-                return int(begun.places[at])
-            at -= 1
+        last = int(begun.start.searchsorted(sent))
+        while last > 0 and begun.latest[last - 1] > sent + _SLACK:  # what ended by then was not under way, nor those before
+            first = max(0, last - _AT_ONCE)
+            under_way = np.flatnonzero(begun.end[first:last] > sent + _SLACK)
+            if len(under_way):
+                return int(begun.places[first + under_way[-1]])
+            last = first
         return self.last(send, sent, but)
 
     def _own(self, task: int) -> _Ended:

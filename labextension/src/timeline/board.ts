@@ -99,6 +99,7 @@ export class Board implements Hands {
   /** Links are told apart, or not any more. */
   divide(links: boolean): void {
     this.links = links;
+    this.selection = null; // of rows that are others now
     this._ask();
   }
 

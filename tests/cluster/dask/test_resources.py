@@ -72,6 +72,13 @@ def test_of_two_clusters_that_want_the_same_at_once_one_gets_it(able):
     made[0].close()
 
 
+def test_a_client_that_is_nobodys_default_gives_back_what_was_taken(able):
+    with Client(able.scheduler.address, set_as_default=False) as client:
+        for _ in range(2):
+            with opened(client, 2) as cluster:
+                assert names(client, cluster) == [1, 2]
+
+
 def test_after_a_loss_the_task_is_on_a_worker_that_has_the_resource(able):
     with opened(able, 1) as cluster:
         kill(cluster.pids["/job:worker/task:0"])

@@ -109,7 +109,8 @@ def test_what_passes_the_caches_by_arrives(first, end, kind, shift):
 
 @pytest.mark.parametrize("body,expected", [
     ("y[i] = x[i]", True), ("y[r * 64 + i] = x[i]", True), ("y[2 * i] = x[i]", False), ("y[i + 1] = x[i]", False),
-    ("y[i] = y[i] + x[i]", False), ("y[i] = x[i]\n    y[64 + i] = 1.0", False)])
+    ("y[i] = y[i] + x[i]", False), ("y[i] += x[i]", False), ("if x[i] > 5.0:\n      y[i] = x[i]", False),
+    ("y[i] = x[i]\n    y[64 + i] = 1.0", False)])
 def test_only_what_is_written_in_order_passes_the_caches_by(body, expected):
     source = ("def kernel(x: floats32, y: floats32, r: int64):\n  for i in independent(64, past=True):\n    " + body,)
     text, _ = translate(source, "kernel")

@@ -1,6 +1,7 @@
 """Compiled kernels across processes, machines and accidents: compiled once, loaded after, never trusted blindly."""
 from __future__ import annotations
 
+import ast
 import ctypes
 import os
 import platform
@@ -292,3 +293,17 @@ def test_kernels_run_with_and_without_the_interpreter_s_lock(folder, heavy):
         assert kernel(x, y) is None
     assert (sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(kernel)) == references
     np.testing.assert_array_equal(y, x + 3)
+
+
+def test_all_that_translates_is_part_of_the_key():
+    """Else machine code that an older translator made would be taken from the disk."""
+    folder = Path(llvm.__file__).parent
+    used, asked = {"language.py", "llvm.py"}, ["language.py"]
+    while asked:
+        tree = ast.parse((folder / asked.pop()).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("workbench.core.kernels."):
+                name = f"{node.module.rpartition('.')[2]}.py"
+                asked += [name] * (name not in used)
+                used.add(name)
+    assert used <= {*llvm.OWN}

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from workbench.core.kernels.signal_stack import _DISABLED, _Stack, take_signal_stack
+from workbench.core.kernels.signal_stack import _DISABLED, _Own, _Stack, take_signal_stack
 
 pytestmark = [pytest.mark.once, pytest.mark.skipif(sys.platform != "linux", reason="signal stacks are known on Linux alone")]
 
@@ -85,3 +86,15 @@ def test_one_that_is_there_stays() -> None:
     thread.start()
     thread.join()
     assert found == [True]
+
+
+def test_a_child_that_is_forked_has_pages_of_its_own() -> None:
+    """It keeps the stack: on shared pages handlers of both would write into each other's frames."""
+    own = _Own()
+    at = ctypes.addressof(own.memory)
+    child = os.fork()
+    if not child:
+        ctypes.c_char.from_address(at).value = b"x"
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert ctypes.c_char.from_address(at).value == b"\0"

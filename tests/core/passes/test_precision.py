@@ -9,6 +9,7 @@ from workbench import errors
 from workbench.core.graph.dtype import bfloat16, float16, float32
 from workbench.core.passes.precision import precision
 from workbench.core.passes.prune import prune
+from workbench.train.config import RunOptions
 
 BOTH = pytest.mark.parametrize("name, dtype", [("bfloat16", bfloat16), ("float16", float16)])
 
@@ -118,6 +119,23 @@ def test_the_pass_is_a_stage_of_the_step():
         assert "precision" in stages and stages.index("stable") < stages.index("precision") < stages.index("cse")
         kinds = [row.type for row in session.explain(y, {x: np.eye(2, dtype=np.float32)}).rows]
     assert "matmul" in kinds and {"cast", "rounded_to_bfloat16"} & {*kinds}      # by the processor's instructions, or without
+
+
+@pytest.mark.parametrize("options", [{}, {"lower_all": True}, {"devices": 2}], ids=str)
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_a_loop_that_multiplies_by_a_constant(name, options, graph):
+    """Constants are there in each frame of a loop, what is made of them before it is not: such steps hung."""
+    graph.precision = name
+    x, weight = wb.placeholder("float32", [2, 2]), np.float32([[1, 2], [3, 4]])
+    device = f"/cpu:{options.get('devices', 1) - 1}"
+
+    def turn(i, a):
+        with wb.device(device):
+            return i + 1, wb.matmul(wb.matmul(a, wb.constant(weight)), wb.ones([2, 2]))
+    _, result = wb.while_loop(lambda i, _: i < 2, turn, [0, wb.identity(x)])
+    wanted = np.eye(2) @ weight @ np.ones((2, 2)) @ weight @ np.ones((2, 2))
+    with wb.Session(**options) as session:
+        assert session.run(result, {x: np.eye(2)}, options=RunOptions(timeout_in_ms=60_000)).tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize("name", ["float64", "int32", "short"])

@@ -30,6 +30,7 @@ def edges(short):
     return found[~((found != 0) & (np.abs(found) < np.finfo(np.float32).tiny))]      # steps know no subnormal float32
 
 
+@pytest.mark.once
 @BOTH
 def test_rounding_in_compiled_loops_is_that_of_the_type_bit_for_bit(name, graph):
     values = edges(TYPES[name])

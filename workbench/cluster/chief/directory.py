@@ -3,12 +3,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import hmac
 from collections.abc import Mapping
 from typing import Any
 
 from distributed.utils import get_ip
 
 from workbench import errors
+from workbench.cluster.link.admission import derived
 from workbench.cluster.task.program import Listener
 
 __all__ = ["Directory", "kept_by", "own_address"]
@@ -40,10 +43,10 @@ def own_address(scheme: str, scheduler: str) -> str:
 
 class Directory:
     """`spec` is task -> address as the ClusterSpec has it, `scheme` that of those which are addresses of tasks: these are
-    `known`, for the others that is ""."""
+    `known`, for the others that is "". With a `secret` a scheduler is believed only what somebody wrote who knows it."""
 
-    def __init__(self, listener: Listener, spec: Mapping[str, str], scheme: str) -> None:
-        self._listener = listener
+    def __init__(self, listener: Listener, spec: Mapping[str, str], scheme: str, secret: str) -> None:
+        self._listener, self._key = listener, derived(secret, "directory")
         self._kept = {task: kept for task, address in spec.items() if (kept := kept_by(address)) is not None}
         self.known = {task: "" if task in self._kept else f"{scheme}://{address}" for task, address in spec.items()}
 
@@ -56,14 +59,28 @@ class Directory:
         found = await self._ask(kept, task, timeout, "get_metadata", default="")
         if not found:
             raise errors.UnavailableError(f"it has not told the Dask scheduler at {kept[0]} where it is")
-        return str(found)
+        return self._believed(kept, task, found)
+
+    def _signed(self, kept: tuple[str, str], task: str, address: str) -> str:
+        """What is kept: the address, and behind it what only who knows the secret can write."""
+        proof = hmac.new(self._key, f"{kept[1]}|{task}|{address}".encode(), hashlib.sha256).hexdigest() if self._key else ""
+        return f"{address} {proof}".rstrip()
+
+    def _believed(self, kept: tuple[str, str], task: str, found: Any) -> str:
+        address = found.partition(" ")[0] if isinstance(found, str) else ""
+        ours = self._listener.address.partition("://")[0]
+        if not address.startswith(f"{ours}://") or not hmac.compare_digest(str(found), self._signed(kept, task, address)):
+            raise errors.UnavailableError(f"what the Dask scheduler at {kept[0]} says of {task} is not from a process with our "
+                                          f"WB_CLUSTER_KEY, or no {ours} address; give all processes the same key and protocol")
+        return address
 
     def say(self, task: str, timeout: float) -> None:
         """The task is this process: from now on it is found. UnavailableError when the scheduler does not answer."""
         kept = self._kept.get(task)
         if kept is not None:
             try:
-                self._listener.call(self._ask(kept, task, timeout, "set_metadata", value=self._listener.address))
+                self._listener.call(self._ask(kept, task, timeout, "set_metadata",
+                                              value=self._signed(kept, task, self._listener.address)))
             except errors.UnavailableError as error:
                 raise errors.UnavailableError(f"Server: {task} cannot be found by others: {error.message}; start it, or "
                                               "correct the ClusterSpec") from error
@@ -72,8 +89,8 @@ class Directory:
         """This process ends: nobody need look for it there; unless another has taken its place."""
         kept = self._kept.get(task)
         if kept is not None:
-            with contextlib.suppress(OSError):                  # the scheduler has ended before
-                self._listener.call(self._withdraw(kept, task))
+            with contextlib.suppress(OSError, TimeoutError):    # the scheduler has ended before
+                self._listener.call(self._withdraw(kept, task), 3 * _GOODBYE)
 
     async def _withdraw(self, kept: tuple[str, str], task: str) -> None:
         if await self.find(task, _GOODBYE) == self._listener.address:
@@ -84,6 +101,6 @@ class Directory:
         try:
             async with asyncio.timeout(timeout):
                 return await getattr(self._listener.rpc(scheduler), what)(keys=["workbench", program, task], **more)
-        except OSError as error:
+        except (OSError, ValueError) as error:                  # no such address, or no such scheme
             raise errors.UnavailableError(f"the Dask scheduler at {scheduler}, which knows where it is, does not answer "
                                           f"({error or type(error).__name__})") from error

@@ -85,7 +85,7 @@ class Server:
                 name, spec, kept = self.name, _named(self.cluster), kept_by(self._address)
                 self._listener = Listener(name, f"{self._scheme}://{_resolved(name, self._address)}" if kept is None else
                                           own_address(self._scheme, kept[0]))
-                self._directory = Directory(self._listener, spec, self._scheme)
+                self._directory = Directory(self._listener, spec, self._scheme, settings.cluster_key)
                 self._host = ProgramHost(self._listener, name, spec, _chief(self.cluster), settings.cluster_key)
                 self._say(name)
                 serving.update(dict.fromkeys(self._addresses(), self))
@@ -142,7 +142,7 @@ class Server:
             made, self._made, listener, self._listener = self._made, None, self._listener, None
         if made is not None:
             made.close()
-        if listener is not None:
+        if listener is not None and listener.alive:           # in a child that was forked its loop does not turn
             self._directory.withdraw(self.name)
             self._host.close(f"the process of {self.name} ended")
             listener.close()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +40,7 @@ class Leases:
         self._client, self._session = client, session
         self._futures: dict[str, Any] = {}
         self._demanding: list[str] = []
+        self._name = secrets.token_hex(4)       # or Dask takes a second try for the first one
 
     def take(self, addresses: Mapping[str, str]) -> None:
         """The tasks of `addresses` (task -> Dask worker) exist; does not wait for Dask."""
@@ -57,7 +59,12 @@ class Leases:
         for task in sorted(resources.keys() & addresses.keys(), key=lambda task: (addresses[task], task)):
             self._demanding.append(task)
             self._submit(task, addresses[task], resources[task], _ARRIVAL)
-            if not self._client.sync(self._begun, task, addresses[task], timeout):
+            try:
+                begun = self._client.sync(self._begun, task, addresses[task], timeout)
+            except BaseException:
+                self.close()
+                raise
+            if not begun:
                 self.close()
                 amounts = " and ".join(f"{name}={amount:g}" for name, amount in resources[task].items())
                 raise errors.ResourceExhaustedError(
@@ -79,11 +86,11 @@ class Leases:
     def _submit(self, task: str, address: str, resources: Amounts, arrival: float) -> None:
         job, _, index = task.removeprefix("/job:").partition("/task:")
         self._futures[task] = self._client.submit(
-            hold, self._session, task, arrival, key=f"workbench-{job}-{self._session:016x}-{index}", workers=[address],
-            resources=dict(resources), pure=False)
+            hold, self._session, task, arrival, key=f"workbench-{job}-{self._session:016x}-{index}-{self._name}",
+            workers=[address], resources=dict(resources), pure=False)
 
     def release(self, task: str) -> None:
-        """The task is lost; Dask need not look for its worker."""
+        """Dask need not look for the task's worker."""
         future = self._futures.pop(task, None)
         if future is not None and self._client.status == "running":
             future.release()
@@ -93,7 +100,7 @@ class Leases:
         found = [self._futures[task] for task in self._demanding if task in self._futures]
         if found and self._client.status == "running":
             try:
-                distributed.wait(found, timeout=_END)
+                self._client.sync(distributed.client._wait, found, timeout=_END)      # `wait` asks the default client
             except (OSError, TimeoutError):
                 logger.info("workbench: the resources of %s are still taken", ", ".join(self._demanding))
 

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
-from distributed.comm import listen
 from distributed.comm.core import CommClosedError
 from distributed.core import ConnectionPool, Status
 from distributed.security import Security
@@ -21,6 +20,7 @@ from workbench import errors
 from workbench.cluster.link import upgrade
 from workbench.cluster.link.admission import derived
 from workbench.cluster.link.connection import Connection
+from workbench.cluster.link.plain import listening
 from workbench.cluster.link.upgrade import Hello
 from workbench.cluster.link.waiting import awaited
 from workbench.cluster.task.engine import GraphEngine
@@ -56,6 +56,11 @@ class Listener:
             self._stop()
             raise
 
+    @property
+    def alive(self) -> bool:
+        """Does the loop turn? It does not in a child that was forked."""
+        return self._thread.is_alive()
+
     def _turn(self) -> None:
         asyncio.set_event_loop(self.loop.asyncio_loop)
         self.loop.start()
@@ -67,11 +72,11 @@ class Listener:
 
     async def _listen(self, name: str, address: str) -> None:
         security = Security()
-        self.rpc = ConnectionPool(connection_args=security.get_connection_args("worker"))
+        self.rpc = ConnectionPool(deserialize=False, connection_args=security.get_connection_args("worker"))
         await self.rpc.start()
         try:
             _probe(address)
-            self._listener = await listen(address, self._serve, **security.get_listen_args("worker"))
+            self._listener = await listening(address, self._serve, security.get_listen_args("worker"))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise errors.AlreadyExistsError(f"Server: the port of {address} is in use, so {name} cannot listen there; end "

@@ -34,7 +34,7 @@ from workbench.core.passes.fuse import reasons
 __all__ = ["Row", "Usage", "beside", "explain_plan", "holders", "needs", "usage"]
 
 _MUCH = 1 << 20      # bytes from which the other values of a plan have a part in it when there are no more
-_SEARCHED = 5_000      # operations of a graph in which an error still looks for what can be saved: some seconds
+_SEARCHED = 1_000      # operations of a graph in which an error still looks for what can be saved: some seconds
 _SHOWN = 5      # of the buffers that are alive at the busiest moment, the largest
 
 
@@ -191,8 +191,11 @@ def _saved(plan: Plan, found: Usage) -> str:
     """What the planner would reach, if it is asked."""
     if len(plan.program.graph.operations) > _SEARCHED:
         return ", and Session(memory_budget=) or wb.recompute of what makes them saves some"
-    with using(plan.kernels):
-        reached = least(plan.program, lambda form: usage(compile_plan(form, f"a try for {plan.name}", plan.device)).step)
+    try:
+        with using(plan.kernels):
+            reached = least(plan.program, lambda form: usage(compile_plan(form, f"a try for {plan.name}", plan.device)).step)
+    except Exception:      # memory is short where this is asked: what ended the step is told in any case
+        return ""
     if reached >= found.step:
         return ", and computing what makes them again saves nothing"
     return (f": Session(memory_budget={reached}) computes some of them again and saves {found.step - reached} of the step's "

@@ -17,6 +17,8 @@ __all__ = ["take_signal_stack"]
 
 _BYTES: Final = 1 << 17      # of which the system touches what a handler uses; the registers alone may take 11 KiB
 _DISABLED: Final = 2
+_APART: Final[Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+"""A child that is forked keeps the stack, and must write on pages of its own."""
 
 
 class _Stack(ctypes.Structure):
@@ -44,7 +46,7 @@ class _Own:
     """The stack for signals of one thread, given up when the thread ends."""
 
     def __init__(self) -> None:
-        self.memory = ctypes.c_char.from_buffer(mmap.mmap(-1, _BYTES))      # which it keeps
+        self.memory = ctypes.c_char.from_buffer(mmap.mmap(-1, _BYTES, **_APART))      # which it keeps
         # NOTE: at the end of the process modules are gone before this is: it has all that it calls
         self.thread, self.sigaltstack, self.none = threading.get_ident, _sigaltstack, _Stack(None, _DISABLED, 0)
         self.keep, self.kept = ctypes.pythonapi.Py_IncRef, ctypes.py_object(self.memory)

@@ -65,6 +65,8 @@ def _sent(name: str, where: str, index: str, read: Iterable[tuple[str, str]]) ->
 
 def _past(name: str, body: Sequence[ast.stmt], memory: Mapping[str, str]) -> dict[str, str]:
     """Memory of which each pass writes the element after that of the pass before, and reads none, with the element's index."""
+    if any(isinstance(node, ast.AugAssign | ast.If) for statement in body for node in ast.walk(statement)):
+        return {}      # not each pass writes, or what it writes it reads
     places = _places(name, body)
     return {where: index for where, index, read in places
             if not read and sum(other == where for other, _, _ in places) == 1 and memory.get(where) == "floats32"

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from workbench.core.graph.dtype import DType, as_dtype, float32
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
 from workbench.core.passes.rewrite import Rewrite, rewrite
 
-__all__ = ["LOWERED", "SENTENCE", "precision"]
+__all__ = ["LOWERED", "SENTENCE", "number", "precision"]
 
 SENTENCE = "Products and convolutions are computed from 16-bit values and added up in float32."
 
@@ -41,6 +43,8 @@ def _lowered(op: Operation, inputs: list[Tensor], state: Rewrite, dtype: DType, 
 def _cast(tensor: Tensor, dtype: DType, op: Operation, state: Rewrite, shorts: dict[Tensor, Tensor]) -> Tensor:
     """`tensor` rounded, once, where it was made; what was just made from the same type is taken as it was."""
     made = tensor.op
+    if made.kind == "constant":      # in a frame of a loop constants are there without entering it, what is made of them is not
+        return number(made, dtype, state)
     if made.kind == "cast" and made.inputs[0].dtype is dtype and not made.controls:
         return made.inputs[0]
     if made.controls:
@@ -48,3 +52,10 @@ def _cast(tensor: Tensor, dtype: DType, op: Operation, state: Rewrite, shorts: d
     if tensor not in shorts:
         shorts[tensor] = state.create("cast", [tensor], {"dtype": dtype}, f"{op.name}/cast", made).outputs[0]
     return shorts[tensor]
+
+
+def number(constant: Operation, dtype: DType, state: Rewrite) -> Tensor:
+    """The constant in another type."""
+    value = np.asarray(constant.attrs["value"]).astype(dtype.numpy)
+    value.flags.writeable = False
+    return state.create("constant", (), {"value": value, "dtype": dtype}, f"{constant.name}/{dtype.name}", constant).outputs[0]

@@ -5,7 +5,8 @@ from workbench.core.graph.dtype import DType, bfloat16, float16, float32
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
 from workbench.core.kernels.onednn_short import SERVED, native
-from workbench.core.passes.precision import LOWERED
+from workbench.core.kernels.options import kernel_options
+from workbench.core.passes.precision import LOWERED, number
 from workbench.core.passes.rewrite import Rewrite, rewrite
 
 __all__ = ["widen"]
@@ -36,17 +37,24 @@ def widen(program: Program) -> Program:
 
 def _wanted(kind: str, dtype: DType) -> bool:
     """Is it a product of 16 bits, for which this machine has no instructions?"""
-    return kind in LOWERED and dtype in _ROUNDING and not (kind in SERVED and native(dtype.name))
+    return kind in LOWERED and dtype in _ROUNDING and not (
+        kind in SERVED and "onednn" in kernel_options().libraries and native(dtype.name))
 
 
 def _rounds(tensor: Tensor) -> bool:
-    """Is it float32, cast to 16 bits?"""
+    """Is it float32, cast to 16 bits, or a constant of 16 bits?"""
     made = tensor.op
-    return tensor.dtype in _ROUNDING and made.kind == "cast" and made.inputs[0].dtype is float32 and not made.controls
+    if tensor.dtype not in _ROUNDING or made.controls:
+        return False
+    return made.kind == "constant" or (made.kind == "cast" and made.inputs[0].dtype is float32)
 
 
 def _same(short: Tensor, made: dict[Tensor, Tensor], state: Rewrite) -> Tensor:
-    """The numbers of `short`, cast from float32, in float32."""
+    """The numbers of `short`, cast from float32 or constant, in float32."""
+    if short.op.kind == "constant":
+        if short not in made:
+            made[short] = number(short.op, float32, state)
+        return made[short]
     source = short.op.inputs[0]
     if source.op.kind == _ROUNDING[short.dtype]:
         return source

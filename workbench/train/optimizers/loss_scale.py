@@ -100,7 +100,12 @@ class LossScale:
         scale, value = self.variables()[0].value(), convert(loss)
         seed = ops.ones_like(value) if grad_loss is None else convert(grad_loss, value.dtype)
         found = make(seed * ops.cast(scale, value.dtype))
-        return [None if g is None else on_values(lambda x: x / ops.cast(scale, x.dtype), g) for g in found]
+
+        def unscaled(x: Tensor) -> Tensor:
+            """What is not finite becomes NaN, which clipping does not hide."""
+            divided = x / ops.cast(scale, x.dtype)
+            return ops.where(ops.is_finite(divided), divided, ops.zeros_like(divided) + np.nan)
+        return [None if g is None else on_values(unscaled, g) for g in found]
 
     def guarded(self, grads: Sequence[Any], step: Callable[[], Operation], scope: str) -> Operation:
         """The operation `scope`: `step`, if all of `grads` are finite; then the scale of the next."""
