@@ -247,8 +247,8 @@ def test_a_reloaded_page_finds_the_kernel_again_even_while_a_cell_runs(lab: Lab,
 
 def test_a_restarted_kernel_is_found_again(lab: Lab, notebook: Notebook) -> None:
     """By its user, or because it died: frozen in a library that keeps the interpreter, and killed."""
-    frozen = "import ctypes, os\nprint('PID', os.getpid(), flush=True)\nctypes.PyDLL(None).sleep(600)"
-    begin(lab, notebook(START, TRAIN.format(steps=30), frozen))      # over, perhaps, before the page hears of it
+    who, frozen = "import os\nprint('PID', os.getpid())", "import ctypes\nctypes.PyDLL(None).sleep(600)"
+    begin(lab, notebook(START, TRAIN.format(steps=30), who, frozen))      # over, perhaps, before the page hears of it
     to_the_end(lab)
     lab.command("kernelmenu:restart")
     lab.page.locator(".jp-Dialog .jp-mod-accept").click()
@@ -258,10 +258,12 @@ def test_a_restarted_kernel_is_found_again(lab: Lab, notebook: Notebook) -> None
     lab.run_cell(1)
     to_the_end(lab)
     lab.run_cell(2)
+    kernel = int(output(lab, "PID"))      # before it freezes: what it prints then may stay in it
+    lab.run_cell(3)
     waited = lab.promised(SILENT)
     print(f"a frozen kernel was told of after {waited:.1f} s, bar 3")
     lab.picture("frozen")
-    os.kill(int(output(lab, "PID")), signal.SIGKILL)
+    os.kill(kernel, signal.SIGKILL)
     lab.panel_state("empty")
     lab.page.locator(".wb-Trouble").wait_for(state="hidden")
     assert lab.errors == []
