@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench import errors
 
-__all__ = ["Wishes", "assign", "limited", "tasks_of", "wishes"]
+__all__ = ["Amounts", "Wishes", "assign", "limited", "tasks_of", "wishes", "written"]
 
 Amounts = Mapping[str, float]      # resource of Dask -> how much of it
 
@@ -113,7 +113,7 @@ def _too_few(task: str, tasks: Sequence[str], ranked: Sequence[str], workers: Ma
     able = [address for address in ranked if _has(workers[address], amounts)]
     alike = [other for other in tasks if wanted.resources[other] == amounts]
     return errors.ResourceExhaustedError(
-        f"Cluster: {_counts(alike)} need {len(alike)} workers that have {_written(amounts)} free each, but there are "
+        f"Cluster: {_counts(alike)} need {len(alike)} workers that have {written(amounts)} free each, but there are "
         f"{len(able)}: {_described(ranked, workers, amounts)}; start workers with --resources {_flag(amounts)!r}, end what has "
         "taken them, or ask for fewer tasks")
 
@@ -139,11 +139,12 @@ def _check_named(chosen: Mapping[str, str], workers: Mapping[str, Mapping[str, A
         if not _has(workers[address], sums):
             tasks = " and ".join(task for task, place in chosen.items() if place == address)
             raise errors.ResourceExhaustedError(
-                f"Cluster: {tasks} on worker {_name(workers[address])!r} need {_written(sums)}, but "
+                f"Cluster: {tasks} on worker {_name(workers[address])!r} need {written(sums)}, but "
                 f"{_described([address], workers, sums)}; name another worker, or start it with --resources {_flag(sums)!r}")
 
 
-def _written(amounts: Amounts) -> str:
+def written(amounts: Amounts) -> str:
+    """Amounts of resources, as errors say them."""
     return " and ".join(f"{name}={amount:g}" for name, amount in amounts.items())
 
 

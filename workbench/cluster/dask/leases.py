@@ -11,7 +11,7 @@ import distributed
 from distributed import get_worker, secede
 
 from workbench import errors
-from workbench.cluster.dask.choice import Amounts
+from workbench.cluster.dask.choice import Amounts, written
 
 __all__ = ["Leases"]
 
@@ -60,17 +60,14 @@ class Leases:
             self._demanding.append(task)
             self._submit(task, addresses[task], resources[task], _ARRIVAL)
             try:
-                begun = self._client.sync(self._begun, task, addresses[task], timeout)
+                if not self._client.sync(self._begun, task, addresses[task], timeout):
+                    raise errors.ResourceExhaustedError(
+                        f"Cluster: {task} is to have {written(resources[task])} of the Dask worker {addresses[task]}, which "
+                        f"did not give it within {timeout:g} s: somebody took it at the same time, or all its threads are busy "
+                        "with other work of Dask; try again, or start more workers with these resources")
             except BaseException:
                 self.close()
                 raise
-            if not begun:
-                self.close()
-                amounts = " and ".join(f"{name}={amount:g}" for name, amount in resources[task].items())
-                raise errors.ResourceExhaustedError(
-                    f"Cluster: {task} is to have {amounts} of the Dask worker {addresses[task]}, which did not give it within "
-                    f"{timeout:g} s: somebody took it at the same time, or all its threads are busy with other work of Dask; "
-                    "try again, or start more workers with these resources")
 
     async def _begun(self, task: str, address: str, timeout: float) -> bool:
         try:

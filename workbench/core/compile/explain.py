@@ -179,7 +179,7 @@ def needs(plan: Plan) -> str:
     """What holds most of a plan's memory, and what computing again would save, as an error says it behind the plan's name."""
     found = usage(plan)
     waits = f"; {found.waiting} of {found.busiest} bytes wait for gradients{_saved(plan, found)}" if found.waiting else ""
-    return f" ({holders(plan)}{waits})" if found.largest else ""
+    return f" ({holders(plan, found)}{waits})" if found.largest else ""
 
 
 def beside(plan: Plan) -> str:
@@ -202,10 +202,10 @@ def _saved(plan: Plan, found: Usage) -> str:
             f"{found.step} bytes, or wb.recompute of what makes them")
 
 
-def holders(plan: Plan) -> str:
+def holders(plan: Plan, found: Usage) -> str:
     """The largest of the buffers that are alive at the busiest moment: bytes, and what makes them where."""
     made = {t.name: t for op in plan.program.graph.operations for t in op.outputs}
-    return ", ".join(f"{name} of {nbytes} bytes{_described(made.get(name))}" for name, nbytes in usage(plan).largest[:3])
+    return ", ".join(f"{name} of {nbytes} bytes{_described(made.get(name))}" for name, nbytes in found.largest[:3])
 
 
 def _described(tensor: Tensor | None) -> str:

@@ -21,6 +21,8 @@ def widen(program: Program) -> Program:
     Values thus stay float32: rounding is elementwise, and joins what computes them, while NumPy would bring every operand to
     float32 and the product back to 16 bits.
     """
+    if not any(t.dtype in _ROUNDING for op in program.graph.operations for t in op.outputs):      # as in most graphs
+        return program
     made: dict[Tensor, Tensor] = {}      # 16 bits -> the same numbers in float32
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:

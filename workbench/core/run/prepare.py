@@ -170,9 +170,12 @@ class Preparation:
 
         def tried(form: Program) -> Plan:
             return compile_plan(form, f"a try for {part.device}", type_of(part.device))
+
+        def largest(form: Program) -> str:
+            plan = tried(form)
+            return holders(plan, usage(plan))
         with using(self.kernels):
-            found = within(part.program, self.budget, lambda form: usage(tried(form)).step,
-                           lambda form: holders(tried(form)), part.device)
+            found = within(part.program, self.budget, lambda form: usage(tried(form)).step, largest, part.device)
         part.program = found.program
         return found
 
