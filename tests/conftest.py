@@ -1,6 +1,7 @@
 """What every test shares: checks on, no stray warnings, and honest counts of the tests that need special machines."""
 from __future__ import annotations
 
+import contextlib
 import gc
 import getpass
 import importlib.util
@@ -159,20 +160,37 @@ def browser(profile: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
+def alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test finds nothing of those before it. One fixture for all that each of the many thousands gets, for it costs time."""
+    import workbench.settings  # noqa: F401      before NumPy, whose environment it prepares
+
+    native()
+    falls_back = request.node.get_closest_marker("falls_back") is not None
+    with contextlib.nullcontext() if falls_back else served(), checked(), seeded(), left():
+        yield
+
+
+def native() -> None:
+    """The default graph is none that another test's `import workbench.tf1` left, whose operations have other names."""
+    from workbench.core.graph.graph import Graph, default_graphs, reset_default_graph
+
+    if len(default_graphs()) == 1 and type(default_graphs()[0]) is not Graph:
+        reset_default_graph()
+
+
+@contextlib.contextmanager
 def checked() -> Iterator[None]:
     """Verify every graph after every pass, whatever a test did to the settings before."""
     from workbench.settings import settings
 
-    before = settings.check
-    settings.check = True
+    before, settings.check = settings.check, True
     yield
     settings.check = before
 
 
-@pytest.fixture(autouse=True)
+@contextlib.contextmanager
 def seeded() -> Iterator[None]:
     """What draws without a seed draws the same in every run of a test: NumPy begins such generators with numbers from here."""
-    import workbench.settings  # noqa: F401, I001      before NumPy, whose environment it prepares
     from numpy.random import bit_generator
 
     before, bit_generator.randbits = bit_generator.randbits, random.Random(0).getrandbits
@@ -180,13 +198,40 @@ def seeded() -> Iterator[None]:
     bit_generator.randbits = before
 
 
-@pytest.fixture(autouse=True)
-def native() -> None:
-    """The default graph is none that another test's `import workbench.tf1` left, whose operations have other names."""
-    from workbench.core.graph.graph import Graph, default_graphs, reset_default_graph
+@contextlib.contextmanager
+def left() -> Iterator[None]:
+    """A session that a test left as the default one, as a notebook does, is not the next test's."""
+    from workbench.core.graph.entered import entered
 
-    if len(default_graphs()) == 1 and type(default_graphs()[0]) is not Graph:
-        reset_default_graph()
+    before = list(entered.sessions)
+    yield
+    entered.sessions[:] = before
+
+
+class Said(logging.Handler):
+    """What was logged, as text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+said = Said()
+
+
+@contextlib.contextmanager
+def served() -> Iterator[None]:
+    """A kernel library that fails is replaced by another and the values stay right: nothing but this would tell."""
+    from workbench.core.kernels import fallback
+
+    said.messages.clear()
+    fallback.logger.addHandler(said)
+    yield
+    fallback.logger.removeHandler(said)
+    assert said.messages == []
 
 
 @pytest.fixture
@@ -197,28 +242,3 @@ def graph(request: pytest.FixtureRequest) -> Iterator[Any]:
     with getattr(request.module, "GRAPH", Graph)().as_default() as made:
         made.seed = getattr(request.module, "SEED", None)
         yield made
-
-
-@pytest.fixture(autouse=True)
-def left() -> Iterator[None]:
-    """A session that a test left as the default one, as a notebook does, is not the next test's."""
-    from workbench.core.graph.entered import entered
-
-    before = list(entered.sessions)
-    yield
-    entered.sessions[:] = before
-
-
-@pytest.fixture(autouse=True)
-def served(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A kernel library that fails is replaced by another and the values stay right: nothing but this would tell."""
-    from workbench.core.kernels import fallback
-
-    said: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: said.append(record.getMessage())      # type: ignore[method-assign]
-    fallback.logger.addHandler(handler)
-    yield
-    fallback.logger.removeHandler(handler)
-    if not request.node.get_closest_marker("falls_back"):
-        assert said == []

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import ml_dtypes
@@ -21,7 +22,13 @@ from workbench.core.graph.shape import Shape
 
 # a gradient of a gather whose size is unknown may become dense here; test_densify_warns looks at that warning
 pytestmark = [pytest.mark.filterwarnings('ignore:densify'), pytest.mark.usefixtures("graph")]
-ROWS = pytest.mark.parametrize("row", CASES, ids=str)
+
+
+def rows(cases: Iterable[Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("row", list(cases), ids=str)
+
+
+ROWS, FLOATS = rows(CASES), [c for c in CASES if any(i.dtype == np.float64 for i in c.inputs)]
 
 
 def inputs_of(row: Case, dtype: Any = None, shapes: str = "known") -> tuple[list[Tensor], dict[Tensor, Any]]:
@@ -60,10 +67,8 @@ def test_value_shape_and_dtype(row: Case) -> None:
         np.testing.assert_allclose(value, wanted, rtol=max(row.rtol, 1e-7), atol=row.rtol * 1e-3)
 
 
-@ROWS
+@rows(FLOATS)
 def test_float32(row: Case) -> None:
-    if not any(i.dtype == np.float64 for i in row.inputs):
-        return
     tensors, feeds = inputs_of(row, np.float32)
     outputs = row.build(*tensors)
     values = evaluate(outputs, feeds)
@@ -75,11 +80,9 @@ def test_float32(row: Case) -> None:
         np.testing.assert_allclose(exact, wanted, rtol=1e-3, atol=1e-4)
 
 
-@ROWS
+@rows(c for c in FLOATS if c.small)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
 def test_small_floats(row: Case, dtype: Any) -> None:
-    if not row.small or not any(i.dtype == np.float64 for i in row.inputs):
-        return
     tensors, feeds = inputs_of(row, dtype)
     outputs = row.build(*tensors)
     values = evaluate(outputs, feeds)
@@ -145,11 +148,9 @@ def test_products_of_many_small_floats(dtype: Any) -> None:
     np.testing.assert_allclose(float(found), factor ** 1000, rtol=2.0 ** -7)
 
 
-@ROWS
+@rows(c for c in CASES if c.unknown and c.inputs)
 @pytest.mark.parametrize("shapes", ["dims", "rank"])
 def test_unknown_shapes(row: Case, shapes: str) -> None:
-    if not row.unknown or not row.inputs:
-        return
     tensors, feeds = inputs_of(row, shapes=shapes)
     try:
         outputs = row.build(*tensors)
@@ -214,10 +215,10 @@ def check_gradients(target: Tensor, xs: list[Tensor], feeds: dict[Tensor, Any]) 
     return grads
 
 
-DIFFERENTIABLE = [c for c in CASES if c.order and any(i.dtype == np.float64 for i in c.inputs)]
+DIFFERENTIABLE = [c for c in FLOATS if c.order]
 
 
-@pytest.mark.parametrize("row", DIFFERENTIABLE, ids=str)
+@rows(DIFFERENTIABLE)
 def test_gradients(row: Case) -> None:
     tensors, feeds = inputs_of(row)
     xs = sources(row, tensors)
@@ -226,7 +227,7 @@ def test_gradients(row: Case) -> None:
         check_gradients(weighted(first, 2), xs, feeds)
 
 
-@pytest.mark.parametrize("row", [c for c in DIFFERENTIABLE if c.unknown], ids=str)
+@rows(c for c in DIFFERENTIABLE if c.unknown)
 def test_gradients_with_unknown_dimensions(row: Case) -> None:
     tensors, feeds = inputs_of(row, shapes="dims")
     known, known_feeds = inputs_of(row)
@@ -242,8 +243,7 @@ def test_gradients_with_unknown_dimensions(row: Case) -> None:
         np.testing.assert_allclose(value, exact, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("row", [c for c in CASES if c.order == 0 and c.inputs and c.inputs[0].dtype == np.float64],
-                         ids=str)
+@rows(c for c in FLOATS if c.order == 0 and c.inputs[0].dtype == np.float64)
 def test_no_gradient(row: Case) -> None:
     if row.op in ("cholesky", "reduce_max", "densify", "cast"):
         return
@@ -346,8 +346,7 @@ def test_every_operation_has_a_gradient_or_says_that_it_has_none() -> None:
     assert not silent
 
 
-@pytest.mark.parametrize("row", list({c.op: c for c in CASES if c.call is None and c.op in registry}.values()),
-                         ids=str)
+@rows({c.op: c for c in CASES if c.call is None and c.op in registry}.values())
 def test_wrong_dtypes_are_named(row: Case) -> None:
     types = registry[row.op].types or "T"
     if callable(types) or "any" in types.split() or row.op == "range":     # range casts its bounds

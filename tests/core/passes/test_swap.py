@@ -19,6 +19,8 @@ from workbench.core.run.session import Session
 from workbench.core.state.swapfile import SwapFile
 from workbench.settings import settings
 
+pytestmark = [pytest.mark.portable, pytest.mark.single]
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):

@@ -12,6 +12,8 @@ import pytest
 import workbench as wb
 from workbench.core.kernels.options import KernelOptions
 
+pytestmark = [pytest.mark.portable, pytest.mark.single]
+
 SHAPE = (200, 128)
 RNG = np.random.default_rng(3)
 A, B = RNG.normal(size=SHAPE), RNG.normal(size=SHAPE)
