@@ -13,6 +13,7 @@ import pytest
 from tests.cluster.chief.test_chief import everywhere
 from tests.cluster.task.test_task import HERE, THERE, Scripted
 from tests.cluster.wires import SESSION, Wire
+from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.link import admission
 from workbench.cluster.link.upgrade import Hello
@@ -149,6 +150,34 @@ def test_a_task_that_comes_when_its_worker_has_ended_is_turned_away(stage):
     chief = Wire("chief")
     stage.host._accept(Hello(SESSION, "chief", HERE, True, "", KEY.hex()), chief)
     assert chief.closed and not stage.host.tasks
+
+
+def test_a_lease_that_begins_when_its_task_has_ended_holds_nothing(stage):
+    """Whoever asked in vain for a resource has gone when it is free: the next one is not to wait for a task that never comes."""
+    chief = Wire("chief")
+    stage.host._admit(Hello(SESSION, "chief", HERE, True, "", KEY.hex()))
+    stage.begin(chief)
+    task, = stage.host.tasks.values()
+    task.leave("its chief got no lease")
+    assert task.over.wait(SECONDS)
+    holding = threading.Thread(target=stage.host.wait_for_end, args=(SESSION, HERE, 10.0 * SECONDS))
+    holding.start()
+    holding.join(SECONDS)
+    assert not holding.is_alive() and not stage.host.tasks
+
+
+def test_the_lease_of_a_task_that_is_tried_again_waits_for_it(stage):
+    for _ in range(2):
+        stage.host._admit(Hello(SESSION, "chief", HERE, True, "", KEY.hex()))
+        holding = threading.Thread(target=stage.host.wait_for_end, args=(SESSION, HERE, SECONDS))
+        holding.start()
+        assert not stage.host._leased
+        stage.begin(Wire("chief"))
+        eventually(lambda: stage.host._leased == {(SESSION, HERE)})
+        task, = stage.host.tasks.values()
+        task.leave("another has what it wants")
+        holding.join(SECONDS)
+        assert not holding.is_alive()
 
 
 @pytest.mark.cluster

@@ -30,6 +30,7 @@ logger = logging.getLogger("workbench")
 _TICK = 1.0                  # seconds between two looks at tasks whose chief may be gone
 _LATE = 5.0                  # seconds that a worker's event loop may take over what has a time limit of its own
 _GOODBYE = 10.0              # seconds that tasks may take to end when their worker stops
+_REMEMBERED = 1000           # tasks that have ended, whose leases may still wait at the worker for what others have
 
 
 class WorkbenchWorker(WorkerPlugin):
@@ -79,6 +80,7 @@ class TaskHost:
         self._lock = threading.Lock()
         self._came = threading.Condition(self._lock)
         self._leased: set[tuple[int, str]] = set()
+        self._ended: dict[tuple[int, str], None] = {}      # the last ones, oldest first
         self.pool = BufferPool()
         self.tasks: dict[tuple[int, str], Task] = {}
         self._ticking = self._over = False
@@ -95,6 +97,8 @@ class TaskHost:
                                           "the task was closed or its worker restarted")
         if hello.source != "chief":
             return self.tasks[hello.session, hello.task].key
+        with self._lock:
+            self._ended.pop((hello.session, hello.task), None)      # it tries once more
         if len(hello.key) != 2 * KEY_BYTES:
             raise errors.DataLossError(f"{hello.task}: the chief's key has {len(hello.key) // 2} bytes, expected {KEY_BYTES}; "
                                        "the caller has another version")
@@ -149,6 +153,10 @@ class TaskHost:
     def _forget(self, task: Task) -> None:
         with self._lock:
             last = self.tasks.pop((task.session, task.name), None) is not None and not self.tasks
+            self._ended[task.session, task.name] = None
+            if len(self._ended) > _REMEMBERED:
+                del self._ended[next(iter(self._ended))]
+            self._came.notify_all()
             if last:
                 turns.restore()
         if last:
@@ -161,10 +169,13 @@ class TaskHost:
                 "tasks": [{k: str(v) for k, v in task.facts().items()} for task in tasks]}
 
     def wait_for_end(self, session: int, task: str, arrival: float) -> None:
-        """Block until the task has ended; `arrival` seconds if it does not come."""
+        """Block until the task has ended; `arrival` seconds if it does not come.
+
+        One that asked in vain for what another has may have ended before its lease begins: nobody is to wait for it then.
+        """
         key = session, task
         with self._came:
-            self._came.wait_for(lambda: key in self.tasks, arrival)
+            self._came.wait_for(lambda: key in self.tasks or key in self._ended, arrival)
             found = self.tasks.get(key)
         if found is not None:
             self._leased.add(key)
