@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import workbench.tf1 as tf
+from tests.core.flow_evaluator import evaluate
 from tests.core.flow_gradient_cases import CASES
 from tests.core.ops.test_flow_gradients import feed, feeds_of, floats, sloped
 from tests.formats.array_programs import PROGRAMS, Cell, built, computed, values
@@ -25,8 +26,7 @@ def differentiated(name):
         first, scalar = sloped(y, xs)
         fetches = [ops.identity(t, name=f"result{i}") for i, t in enumerate([y, *first, *sloped(scalar, xs)[0]])]
         feeds = feeds_of(places, points)
-        with tf.Session() as session:
-            wanted = session.run(fetches, feeds)
+        wanted = evaluate(graph, feeds, fetches)
         return graph_def(graph), [t.name for t in fetches], {t.name: v for t, v in feeds.items()}, wanted
 
 

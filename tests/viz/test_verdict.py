@@ -1,6 +1,7 @@
 """Planted causes and what the verdict says: the right culprit in each, and none where nothing is wrong."""
 from __future__ import annotations
 
+import functools
 import statistics
 from collections import Counter
 
@@ -13,16 +14,22 @@ from workbench.viz.batch import Batch
 from workbench.viz.ledger import Root
 from workbench.viz.palette import short_task
 from workbench.viz.units import ms
-from workbench.viz.verdict import ENOUGH, NOTICEABLE, judge
+from workbench.viz.verdict import ENOUGH, NOTICEABLE, Summary, judge
 from workbench.viz.window import Window
+
+
+@functools.cache
+def judged(name: str) -> Summary:
+    """What is said of a planted run."""
+    accounting = Accounting()
+    accounting.feed(run(next(scenario.plant for scenario in SCENARIOS if scenario.name == name)))
+    accounting.settle(everything=True)
+    return judge(accounting)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_the_planted_cause_is_named(scenario):
-    accounting = Accounting()
-    accounting.feed(run(scenario.plant))
-    accounting.settle(everything=True)
-    verdict = judge(accounting).verdict
+    verdict = judged(scenario.name).verdict
     assert (verdict.kind, verdict.subject) == (scenario.kind, scenario.subject), verdict
     assert verdict.alarm == (verdict.cost >= NOTICEABLE)
 
@@ -50,10 +57,7 @@ def test_whom_a_task_waits_for_most_is_found_in_all_of_its_steps_however_many_ar
 def test_a_task_waits_for_its_own_links_not_for_itself():
     words: set[str] = set()
     for scenario in SCENARIOS:
-        accounting = Accounting()
-        accounting.feed(run(scenario.plant))
-        accounting.settle(everything=True)
-        rows = judge(accounting).rows
+        rows = judged(scenario.name).rows
         assert [row for row in rows if short_task(row.task) in row.waits_for] == [], scenario.name
         words |= {row.waits_for.rstrip("0123456789") for row in rows if "link" in row.waits_for}
     assert words == {"its link to ps:", "its link to worker:"}

@@ -153,7 +153,7 @@ def test_a_task_that_comes_when_its_worker_has_ended_is_turned_away(stage):
 
 
 def test_a_lease_that_begins_when_its_task_has_ended_holds_nothing(stage):
-    """Whoever asked in vain for a resource has gone when it is free: the next one is not to wait for a task that never comes."""
+    """Whoever asked in vain for a resource has gone when it is free: nobody is to wait for a task that never comes."""
     chief = Wire("chief")
     stage.host._admit(Hello(SESSION, "chief", HERE, True, "", KEY.hex()))
     stage.begin(chief)
