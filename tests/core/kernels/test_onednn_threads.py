@@ -21,7 +21,7 @@ from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
-pytestmark = pytest.mark.named
+pytestmark = [pytest.mark.named, pytest.mark.portable]
 
 
 @pytest.fixture(autouse=True)

@@ -295,6 +295,7 @@ def differentiated(outputs: Sequence[Tensor], feeds: dict[Tensor, Any]) -> list[
     return [dx for dx in gradients(ys, [x for x in feeds if x.dtype.is_floating]) if isinstance(dx, Tensor)]
 
 
+@pytest.mark.portable
 @rows(CASES)
 def test_any_axis_may_be_empty(row: Case) -> None:
     """The value and its gradient are as the reference says, or are refused in words of this project."""
@@ -310,6 +311,7 @@ def test_any_axis_may_be_empty(row: Case) -> None:
                 assert isinstance(error.__cause__, errors.Error | None), (axes, error)
 
 
+@pytest.mark.portable
 @rows([c for c in CASES if c.unknown and c.inputs])
 def test_through_a_session_with_dimensions_known_only_at_run_time(row: Case) -> None:
     """Libraries are asked when the values are there, for each of their sizes anew."""

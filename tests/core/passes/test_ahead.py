@@ -14,7 +14,7 @@ from workbench.core.passes.pipeline import run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.run.session import Session
 
-pytestmark = [pytest.mark.portable, pytest.mark.single, pytest.mark.usefixtures("graph")]
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("graph")]
 SEED = 1
 STEPS, ROWS, WIDTH, UNITS = FEWEST + 1, 3, 72, 104
 CELLS = {"lstm": wb.nn.rnn_cell.BasicLSTMCell, "gru": wb.nn.rnn_cell.GRUCell, "plain": wb.nn.rnn_cell.BasicRNNCell}

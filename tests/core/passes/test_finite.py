@@ -12,7 +12,7 @@ from tests.oracle.programs.run import differences, generate, interpret
 from workbench import errors
 from workbench.settings import settings
 
-pytestmark = [pytest.mark.portable, pytest.mark.single, pytest.mark.tiny]
+pytestmark = [pytest.mark.once, pytest.mark.tiny]
 
 
 def ended(fetches, feed=None, **options):

@@ -11,7 +11,7 @@ from workbench.core.passes.hoist import FEWEST, hoist
 from workbench.core.passes.pipeline import run_passes
 from workbench.core.run.session import Session
 
-pytestmark = [pytest.mark.portable, pytest.mark.single, pytest.mark.usefixtures("graph")]
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("graph")]
 SEED = 1
 STEPS, ROWS, WIDTH, UNITS = FEWEST + 1, 3, 72, 96      # the gradient of a first state may not be asked for
 

@@ -22,7 +22,7 @@ from workbench.core.passes.hold import hold
 from workbench.core.passes.prune import prune
 from workbench.core.run import local, prepare
 
-pytestmark = [pytest.mark.portable, pytest.mark.single, pytest.mark.usefixtures("graph")]
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("graph")]
 DEVICES = [f"/job:localhost/task:0/device:CPU:{i}" for i in range(3)]
 SIDE, LAYERS = 64, 12
 NBYTES = 4 * SIDE * SIDE

@@ -53,6 +53,7 @@ def wrong_gradient(right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda a, b, **options: right(a, ours.stop_gradient(b), **options)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "change"), [("tanh", wrong_value), ("matmul", wrong_gradient)])
 def test_a_mistake_is_found_and_made_small(name: str, change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(program: Program) -> bool:

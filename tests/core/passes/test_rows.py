@@ -11,7 +11,7 @@ from tests.core.passes.test_passes import kinds, program
 from workbench.core.graph.build import ops
 from workbench.core.passes.rows import FEWEST, rows
 
-pytestmark = [pytest.mark.portable, pytest.mark.single, pytest.mark.usefixtures("graph")]
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("graph")]
 WIDTH = 64
 SIZE = 2 * FEWEST // WIDTH + 3
 CUTS = [(slice(None, SIZE // 2), True), (slice(3, -1), True), (slice(None, SIZE // 2, 2), False), (slice(1, 3), False),

@@ -19,7 +19,7 @@ from workbench.core.run.session import Session
 from workbench.core.state.swapfile import SwapFile
 from workbench.settings import settings
 
-pytestmark = [pytest.mark.portable, pytest.mark.single]
+pytestmark = pytest.mark.once
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ OPTIMIZERS = {"descent": lambda: wb.train.GradientDescentOptimizer(0.1), "adam":
               "adagrad": lambda: wb.train.AdagradOptimizer(0.1), "rms_prop": lambda: wb.train.RMSPropOptimizer(0.1)}
 
 
-pytestmark = [pytest.mark.portable, pytest.mark.single, pytest.mark.usefixtures("graph")]
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("graph")]
 
 
 def some(count: int = FEWEST, size: int = 5, dtype: Any = np.float32) -> list[Any]:

@@ -17,7 +17,7 @@ from workbench.core.passes.prune import prune
 from workbench.core.passes.unread import unread
 from workbench.core.run.session import Session
 
-pytestmark = [pytest.mark.portable, pytest.mark.single, pytest.mark.usefixtures("graph")]
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("graph")]
 BEFORE = PASSES[:[name for name, _, _ in PASSES].index("unread")]
 
 
