@@ -46,6 +46,7 @@ LAYERS = (
     ("containers", "core.state.container"),
     ("data that lie in tasks", "core.state.partitions"),
     ("updates of several variables", "core.state.together"),
+    ("pins", "core.state.pins"),
     ("manifests", "core.state.manifest"),
     ("shards", "core.state.shards"),
     ("increments", "core.state.increments"),

@@ -14,7 +14,8 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.shape import Shape
 from workbench.core.state import changes, checkpoint, storage
 from workbench.core.state.increments import Increments, Value
-from workbench.core.state.variables import VariableState, snapshot_together
+from workbench.core.state.pins import snapshot_together
+from workbench.core.state.variables import VariableState
 
 SEEDS = 8
 SERVERS = 3

@@ -12,7 +12,8 @@ from workbench.core.graph.shape import Shape
 from workbench.core.state import changes
 from workbench.core.state.checkpoint import base_of, latest, list_checkpoints, prune, publish, read, read_part, remove, verify
 from workbench.core.state.increments import Increments, Value
-from workbench.core.state.variables import VariableState, snapshot_together
+from workbench.core.state.pins import snapshot_together
+from workbench.core.state.variables import VariableState
 
 ROWS, MOST = 40, 3
 

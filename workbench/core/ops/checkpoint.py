@@ -15,9 +15,9 @@ from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state import checkpoint
 from workbench.core.state.increments import Increments, Value
 from workbench.core.state.kept import Kept
+from workbench.core.state.pins import Pin, snapshot_together
 from workbench.core.state.shards import write_shard
 from workbench.core.state.snapshots import Snapshot, positions, set_positions, set_state, state_of
-from workbench.core.state.variables import snapshot_together
 
 STATE: dict[str, Any] = {"stateful": True, "differentiable": False}
 
@@ -64,8 +64,9 @@ def _write(context, base, write):
 
 
 def _values(parts, handles, pinned):
-    return [Value(name, one._replace(value=None), handle.device.copy_out(one.value), *block)
-            for (name, *block), handle, one in zip(parts, handles, pinned)]
+    arrays = [one.value if isinstance(one.value, Pin) else handle.device.copy_out(one.value)
+              for handle, one in zip(handles, pinned)]
+    return [Value(name, one._replace(value=None), array, *block) for (name, *block), one, array in zip(parts, pinned, arrays)]
 
 
 def _snapshot(context, name):

@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Changes"]
+__all__ = ["Changes", "told_apart"]
 
 Array = np.ndarray[Any, Any]
 
 BLOCK_BYTES = 4 << 20      # rows are told apart in blocks of about so many bytes
+
+
+def told_apart(value: Array) -> bool:
+    """Are changes of some rows of it told apart?"""
+    return value.nbytes >= 2 * BLOCK_BYTES
 
 
 class Changes:
@@ -25,7 +30,7 @@ class Changes:
 
     def note(self, version: int, value: Array | None, rows: Any = None) -> None:
         """`version` is about to differ from what it follows in these rows of `value` (None: everywhere)."""
-        if rows is None or value is None or value.nbytes < 2 * BLOCK_BYTES:
+        if rows is None or value is None or not told_apart(value):
             self.whole = version
             return
         height = value.shape[0]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from workbench.core.state.changes import Changes
+from workbench.core.state.pins import Pin, Pinned
 from workbench.core.state.shards import Part, write_shard
 from workbench.core.state.storage import Place, PlaceLike, place
-from workbench.core.state.tensorfile import Array
-from workbench.core.state.variables import Pinned
+from workbench.core.state.tensorfile import Array, Rows
 
 __all__ = ["Increments", "Value"]
 
@@ -19,13 +19,15 @@ class Value(NamedTuple):
 
     name: str
     pinned: Pinned
-    array: Array                              # the value in the host's memory
+    array: Array | Pin                        # the value in the host's memory
     start: tuple[int, ...] | None = None
     shape: tuple[int, ...] = ()               # of that larger tensor
 
     def part(self, first: int, end: int) -> Part:
         """The block of these rows."""
         start, shape = (self.start, self.shape) if self.start is not None else ((0,) * self.array.ndim, self.array.shape)
+        if isinstance(self.array, Pin):
+            return Part(self.array.rows(first, end), (start[0] + first, *start[1:]), shape)
         if self.array.ndim == 0:
             return Part(self.array, start, shape)
         return Part(self.array[first:end], (start[0] + first, *start[1:]), shape)
@@ -61,6 +63,9 @@ class Increments:
         kept = {key: self._written[key] for key, (pinned, changed, part) in units.items()
                 if self._has(key, pinned, changed, part, turn - most, folder, there)}
         fresh = [key for key in units if key not in kept]
+        for array in (units[key][2].array for key in kept):
+            if isinstance(array, Rows):
+                array.forget()
         record = write_shard(base, [(key[0], units[key][2]) for key in fresh], index, count, check)
         own = {name: record[name] for name in ("nbytes", "header_crc32")}
         for key, piece in zip(fresh, record["pieces"]):

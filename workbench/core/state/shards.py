@@ -12,7 +12,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.state.storage import Place, PlaceLike, place
-from workbench.core.state.tensorfile import Array, File, decode, encode, save
+from workbench.core.state.tensorfile import Array, File, Rows, decode, encode, save
 
 __all__ = ["Part", "check_shards", "read_block", "read_tensors", "write_shard"]
 
@@ -22,7 +22,7 @@ Span = tuple[Any, ...]      # a slice for each axis
 class Part(NamedTuple):
     """A block of a larger tensor: `array` stands at `start` in a tensor of shape `shape`."""
 
-    array: Array
+    array: Any      # one of NumPy's, or Rows where a shard is written
     start: tuple[int, ...]
     shape: tuple[int, ...]
 
@@ -39,16 +39,16 @@ def write_shard(base: PlaceLike, tensors: Sequence[tuple[str, Array | Part]], in
     base = place(base)
     where = f"checkpoint {base}"
     path = base.with_name(f"{base.name}.{secrets.token_hex(6)}-{index:05d}-of-{count:05d}.safetensors")
-    stored: dict[str, Array] = {}
+    stored: dict[str, Array | Rows] = {}
     pieces: list[dict[str, Any]] = []
     for name, value in tensors:
         if name == "__metadata__":
             raise errors.InvalidArgumentError(f"{where}: a tensor is called {name!r} but safetensors reserves that "
                                               "name; rename it")
         part = value if isinstance(value, Part) else Part(value, (0,) * np.ndim(value), np.shape(value))
-        array = np.asarray(part.array)
+        array = part.array if isinstance(part.array, Rows) else np.asarray(part.array)
         key = name if array.shape == tuple(part.shape) else f"{name}@{','.join(map(str, part.start))}"
-        dtype, stored[key] = encode(where, name, array)
+        dtype, stored[key] = ((as_dtype(array.dtype).name, array) if isinstance(array, Rows) else encode(where, name, array))
         pieces.append({"name": name, "key": key, "dtype": dtype, "global_shape": [*map(int, part.shape)],
                        "start": [*map(int, part.start)], "shape": list(array.shape), "file": path.name})
     saved = save(path, stored, check)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from workbench import errors
 from workbench.core.graph.dtype import as_dtype, complex128, string
 from workbench.core.state.storage import Place, new_file
 
-__all__ = ["Array", "File", "Saved", "decode", "encode", "file_header", "save"]
+__all__ = ["Array", "File", "Rows", "Saved", "decode", "encode", "file_header", "save"]
 
 Array = np.ndarray[Any, Any]
 
@@ -25,6 +25,28 @@ _CODES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF1
           "complex64": "C64"}      # what the format calls our element types
 
 
+class Rows(NamedTuple):
+    """An array that is read once, while it is written: `pieces()` are its rows, some at a time, each for as long as no next
+    one was asked for. `forget()` says that nobody will read it."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    pieces: Callable[[], Iterator[Array]]
+    forget: Callable[[], None] = lambda: None
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+
 class Saved(NamedTuple):
     """What was written: bytes of the file, and the crc32 of its header and of each tensor's bytes."""
 
@@ -33,7 +55,7 @@ class Saved(NamedTuple):
     crc32: dict[str, str]
 
 
-def save(path: Place, tensors: Mapping[str, Array], check: Callable[[], None] = lambda: None) -> Saved:
+def save(path: Place, tensors: Mapping[str, Array | Rows], check: Callable[[], None] = lambda: None) -> Saved:
     """Write `tensors` (as `encode` gives them) durably to a new file, from where they lie, without another copy.
 
     `check` is called every few megabytes and may raise to give up; then no file is left.
@@ -54,15 +76,19 @@ def save(path: Place, tensors: Mapping[str, Array], check: Callable[[], None] = 
     return Saved(len(header) + end, f"{zlib.crc32(header):08x}", sums)
 
 
-def _write(file: Any, array: Array, check: Callable[[], None]) -> str:
+def _write(file: Any, array: Array | Rows, check: Callable[[], None]) -> str:
     crc32 = 0
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    for start in range(0, len(flat), CHUNK):
-        check()
-        piece = flat[start:start + CHUNK].data
-        crc32 = zlib.crc32(piece, crc32)
-        file.write(piece)
+    for piece in array.pieces() if isinstance(array, Rows) else (array,):
+        for chunk in _chunks(piece):
+            check()
+            crc32 = zlib.crc32(chunk, crc32)
+            file.write(chunk)
     return f"{crc32:08x}"
+
+
+def _chunks(array: Array) -> Iterator[memoryview]:
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return (flat[start:start + CHUNK].data for start in range(0, len(flat), CHUNK))
 
 
 def encode(where: str, name: str, array: Array) -> tuple[str, Array]:

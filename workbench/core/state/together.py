@@ -69,7 +69,8 @@ def _in_place(states: Sequence[VariableState], kernel: Callable[..., None], argu
     NOTE: the main thread may be interrupted between the kernel's last write and the exchange of buffers, so there
     all variables are written in place or none, lest they be of different steps.
     """
-    alone = [references == _ALONE for references in _references(states)]
+    pins = [state.saving(rows) for state in states]
+    alone = [references == _ALONE + len(saving) for references, saving in zip(_references(states), pins)]
     olds = [state._held() for state in states]
     for state, old in zip(states, olds):
         state.changes.note(state.version + 1, old, rows)
@@ -81,6 +82,8 @@ def _in_place(states: Sequence[VariableState], kernel: Callable[..., None], argu
     if fresh:
         _give(states, "_awaited", itertools.repeat(False))
     if any(within):
+        for pin in itertools.chain.from_iterable(itertools.compress(pins, within)):
+            pin.save(rows)
         _overwrite(states, kernel, arguments, olds, outs)
     return outs, any(within)
 

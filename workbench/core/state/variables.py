@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import itertools
 import operator
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -19,11 +19,18 @@ from workbench.core.graph.dtype import DType, float32
 from workbench.core.graph.shape import Shape
 from workbench.core.state.changes import Changes
 
-__all__ = ["Pinned", "VariableState", "at_once", "snapshot_together", "updates"]
+__all__ = ["VariableState", "at_once", "updates"]
 
 Array = np.ndarray[Any, Any]
 
 _KEPT_SPARE = 64 << 20      # bytes; a larger spare buffer would double what a server holds, so it is freed after use
+
+
+class Saving(Protocol):
+    """Who refers to a buffer, once, rows of which may be overwritten when they were saved there: core/state/pins.py."""
+
+    def is_of(self, buffer: Array | None) -> bool: ...
+    def save(self, rows: Any) -> None: ...
 
 
 class VariableState:
@@ -49,6 +56,7 @@ class VariableState:
         self._spare: Array | None = None
         self._outgoing: Outgoing | None = None      # where its buffers are made, else on its device
         self._overwritten = self._awaited = False
+        self._pins: list[weakref.ref[Saving]] = []
         self._packed: dict[Any, tuple[int, Array]] = {}      # layout -> (version, the value in it)
 
     @property
@@ -101,6 +109,17 @@ class VariableState:
         with self._pointer:
             return self.version, self._held()
 
+    def pinned_by(self, pin: Saving) -> None:
+        """Until nobody refers to `pin`, which has the buffer, rows of that are saved there before they are overwritten."""
+        with self._pointer:
+            self._pins = [known for known in self._pins if known() is not None] + [weakref.ref(pin)]
+
+    def saving(self, rows: Array | None) -> list[Saving]:
+        """Whom who overwrites these `rows` of the buffer (None: all of it) may ask to save them first."""
+        if rows is None or not self._pins:
+            return []
+        return [pin for known in self._pins if (pin := known()) is not None and pin.is_of(self._buffer)]
+
     def in_layout(self, layout: Any, pack: Callable[[Array], Array], value: Array) -> Array:
         """`pack(value)` of a `value` that `read` gave and that is still held; made anew when the variable was written since."""
         version, now = self.snapshot()
@@ -139,8 +158,11 @@ class VariableState:
             with self._pointer:
                 old = self._held()
                 self.changes.note(self.version + 1, old, rows)
-                out = self._target(old.shape, old.dtype, self._awaited and rows is None, held=1)
+                pins = self.saving(rows)
+                out = self._target(old.shape, old.dtype, self._awaited and rows is None, held=1 + len(pins))
                 if out is old:
+                    for pin in pins:
+                        pin.save(rows)
                     return self._overwrite(kernel, arguments, old)
                 self._awaited = False
             kernel(old, *arguments, out)      # readers do not wait: they go on with the old value
@@ -211,28 +233,6 @@ def at_once(*calls: Call) -> None:
     Ctrl-C is heard by the interpreter alone: it comes before all of them or after.
     """
     collections.deque(itertools.starmap(operator.call, calls), maxlen=0)
-
-
-class Pinned(NamedTuple):
-    """A value of a variable, and what changed in it when: (first row, end, version) of each block of rows."""
-
-    version: int
-    value: Array | None
-    blocks: list[tuple[int, int, int]]
-    changes: Changes               # whose versions these are
-
-
-def snapshot_together(states: Sequence[VariableState]) -> list[Pinned]:
-    """The values that the variables have at one moment: an update of several is in all of them or in none.
-
-    NOTE: call it on a thread of its own: in the main thread Ctrl-C may come between a lock and the `with` that frees it,
-    and there may be too many locks for one `with` in another.
-    """
-    with contextlib.ExitStack() as held:
-        for state in sorted(states, key=id):
-            held.enter_context(state._pointer)
-        pinned = [(state, *state.snapshot()) for state in states]
-        return [Pinned(version, value, state.changes.blocks(value.shape), state.changes) for state, version, value in pinned]
 
 
 updates: dict[str, Callable[..., None]] = {}
