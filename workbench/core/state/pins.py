@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -17,8 +18,8 @@ __all__ = ["Pin", "Pinned", "snapshot_together"]
 
 Array = np.ndarray[Any, Any]
 
-UNIT_BYTES = 4 << 10       # rows are saved in units of about so many bytes
-PIECE_BYTES = 4 << 20      # and read, while writers of the table wait, in pieces of about so many
+UNIT_BYTES = 1 << 10       # rows are saved in units of about so many bytes
+PIECE_BYTES = 4 << 20      # and read in pieces of about so many
 _READ = -1
 
 
@@ -27,20 +28,22 @@ class Pin:
 
     It refers to the buffer, once, so that what updates the whole variable writes another one. What updates rows overwrites
     them in place where nobody else refers to it, and before `save`s here what stood there. The variable refers to its pins
-    weakly: one is over when nobody else refers to it.
+    weakly: one is over when nobody else refers to it. Who reads takes no lock, and no reference that a writer would count.
     """
 
     def __init__(self, state: VariableState, value: Array) -> None:
         self.dtype, self.shape, self.ndim = value.dtype, value.shape, value.ndim
-        self._state, self._value = state, value
+        self._name, self._memory, self._value = state.name, state.device.memory, value
+        self._rows = _uncounted(value)
         row = value.nbytes // len(value)
         self._unit = max(1, UNIT_BYTES // row)                                # rows
         self._step = max(1, PIECE_BYTES // (row * self._unit)) * self._unit
         whole = len(value) // self._unit
-        self._marks = np.zeros(whole, np.int32)      # of each unit: 0, or n when it was saved as the n-th, or _READ
-        self._saved: list[tuple[Array, Array]] = []      # (units, ascending; what was in them)
+        self._marks = np.zeros(whole, np.int64)      # of each unit: 0, or n when it was saved as the n-th, or _READ
+        self._saved: list[Array] = []                # what was in units, as many in each as a piece has
+        self._count = 0                              # of units in them
         self._end = whole * self._unit
-        self._tail = value[self._end:].copy()            # the rows that fill no unit
+        self._tail = self._rows[self._end:].copy()       # the rows that fill no unit
 
     def is_of(self, buffer: Array | None) -> bool:
         """Does it read rows of that buffer?"""
@@ -48,14 +51,25 @@ class Pin:
 
     def save(self, rows: Any) -> None:
         """Whoever calls has the variable's `_pointer`, and is about to overwrite these rows."""
-        units = np.unique(np.asarray(rows).reshape(-1) // self._unit)
+        units = np.asarray(rows).reshape(-1) // self._unit
         units = units[units < len(self._marks)]
-        units = units[self._marks[units] == 0]
-        if len(units):
-            content = self._units(self._value[:self._end])[units]
-            self._state.device.memory.count(content, f"pinned rows of variable {self._state.name!r}")
-            self._saved.append((units, content))
-            self._marks[units] = len(self._saved)      # NOTE: at last, so that Ctrl-C before it does no harm
+        units = np.sort(units[self._marks[units] == 0])
+        units = units[:1] if len(units) < 2 else units[np.append(True, units[1:] != units[:-1])]
+        while len(units):      # NOTE: marks come last, so that Ctrl-C before them does no harm
+            places, number = self._room(len(units)), self._count
+            np.take(self._units(self._rows[:self._end]), units[:len(places)], axis=0, out=places, mode="clip")
+            self._count += len(places)
+            self._marks[units[:len(places)]] = np.arange(number, self._count) + 1
+            units = units[len(places):]
+
+    def _room(self, count: int) -> Array:
+        """Where the next units are saved: so many, or fewer."""
+        number, place = divmod(self._count, self._step // self._unit)
+        if number == len(self._saved):
+            room = np.empty((self._step // self._unit, self._unit, *self.shape[1:]), self.dtype)
+            self._memory.count(room, f"pinned rows of variable {self._name!r}")
+            self._saved.append(room)
+        return self._saved[number][place:place + count]
 
     def rows(self, first: int, end: int) -> Rows:
         """These rows, to be read later."""
@@ -68,25 +82,25 @@ class Pin:
             yield self._read(start, min(start + self._step, end), room)
 
     def _read(self, first: int, end: int, room: Array) -> Array:
-        """These rows as they were: in `room`, or where they lie when nobody overwrites them any more."""
+        """These rows as they were, in `room`.
+
+        NOTE: the marks are looked at after the rows were copied. A unit that has none then was not overwritten before, for
+        it is marked first; what was overwritten, and what was just being, is taken of what was saved.
+        """
         low, high = first // self._unit, min(-(-end // self._unit), len(self._marks))
         begin, stop = low * self._unit, max(end, high * self._unit)
         found = room[:stop - begin]
-        with self._state._pointer:
-            marks = self._marks[low:high].copy()
-            copied = end > self._end or bool(marks.any()) or self.is_of(self._state._buffer)
-            if copied:
-                np.copyto(found, self._value[begin:stop])
-            self._done(first, end)
+        np.copyto(found, self._rows[begin:stop])
+        marks = self._marks[low:high].copy()
+        self._forget(first, end)
         if (marks == _READ).any():
-            raise errors.InternalError(f"pin of variable {self._state.name!r}: rows {first} to {end} were read before, and "
-                                       "may be overwritten since; take another snapshot")
-        if not copied:
-            return self._value[first:end]
-        for number in np.unique(marks[marks > 0]).tolist():
-            units, content = self._saved[number - 1]
-            some = slice(*np.searchsorted(units, (low, high)))
-            self._units(found[:high * self._unit - begin])[units[some] - low] = content[some]
+            raise errors.InternalError(f"pin of variable {self._name!r}: rows {first} to {end} were read before, and may be "
+                                       "overwritten since; take another snapshot")
+        units = np.flatnonzero(marks)
+        numbers, places = np.divmod(marks[units] - 1, self._step // self._unit)
+        for number in set(numbers.tolist()):
+            some = numbers == number
+            self._units(found[:high * self._unit - begin])[units[some]] = self._saved[number][places[some]]
         found[max(first, self._end) - begin:end - begin] = self._tail[max(first - self._end, 0):max(end - self._end, 0)]
         return found[first - begin:end - begin]
 
@@ -94,11 +108,15 @@ class Pin:
         return rows.reshape(-1, self._unit, *self.shape[1:])
 
     def _forget(self, first: int, end: int) -> None:
-        with self._state._pointer:
-            self._done(first, end)
-
-    def _done(self, first: int, end: int) -> None:
+        """Nobody will read these rows: what is in the units that they fill need not be saved."""
         self._marks[-(-first // self._unit):end // self._unit] = _READ
+
+
+def _uncounted(value: Array) -> Array:
+    """The same memory in an array that does not refer to `value`, nor do its parts."""
+    memory = (ctypes.c_uint8 * value.nbytes).from_address(value.ctypes.data)
+    found: Array = np.frombuffer(memoryview(memory), np.uint8).view(value.dtype).reshape(value.shape)
+    return found
 
 
 class Pinned(NamedTuple):

@@ -21,7 +21,7 @@ __all__ = ["Snapshot", "positions", "set_positions", "set_state", "state_of"]
 
 
 class Snapshot:
-    """Values of variables, or what queues hold, as they were at one moment; the next update of each writes another buffer.
+    """Values of variables, or what queues hold, as they were at one moment, whatever is updated since.
     `increments` knows what of them was written before."""
 
     def __init__(self, name: str) -> None:
