@@ -94,7 +94,8 @@ def take_snapshot(context, *handles, shared_name):
     """Pin the values that the variables have now, of one moment, for a `save` that runs later with this name of a snapshot.
 
     Gives where the task's random generators and dataset iterators are, as JSON, for set_positions. Nothing is copied: the
-    next update of a variable writes another buffer, or what it overwrites is kept. Raises FailedPreconditionError for a variable without a value.
+    next update of a variable writes another buffer, or what it overwrites is kept. Raises FailedPreconditionError for a
+    variable without a value.
     """
     def pin():
         try:

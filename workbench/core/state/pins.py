@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ class Pin:
     def __init__(self, state: VariableState, value: Array) -> None:
         self.dtype, self.shape, self.ndim = value.dtype, value.shape, value.ndim
         self._name, self._memory, self._value = state.name, state.device.memory, value
-        self._rows = _uncounted(value)
+        self._rows = np.asarray(_Memory(value)).view(value.dtype).reshape(value.shape)
         row = value.nbytes // len(value)
         self._unit = max(1, UNIT_BYTES // row)                                # rows
         self._step = max(1, PIECE_BYTES // (row * self._unit)) * self._unit
@@ -112,11 +111,11 @@ class Pin:
         self._marks[-(-first // self._unit):end // self._unit] = _READ
 
 
-def _uncounted(value: Array) -> Array:
-    """The same memory in an array that does not refer to `value`, nor do its parts."""
-    memory = (ctypes.c_uint8 * value.nbytes).from_address(value.ctypes.data)
-    found: Array = np.frombuffer(memoryview(memory), np.uint8).view(value.dtype).reshape(value.shape)
-    return found
+class _Memory:
+    """That of an array, for another one which does not refer to it, nor do its parts."""
+
+    def __init__(self, array: Array) -> None:
+        self.__array_interface__ = {"data": (array.ctypes.data, False), "shape": (array.nbytes,), "typestr": "|u1", "version": 3}
 
 
 class Pinned(NamedTuple):
