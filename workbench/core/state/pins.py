@@ -115,7 +115,8 @@ class _Memory:
     """That of an array, for another one which does not refer to it, nor do its parts."""
 
     def __init__(self, array: Array) -> None:
-        self.__array_interface__ = {"data": (array.ctypes.data, False), "shape": (array.nbytes,), "typestr": "|u1", "version": 3}
+        self.__array_interface__ = {"data": (array.ctypes.data, False), "shape": (array.nbytes,), "typestr": "|u1",
+                                    "version": 3}
 
 
 class Pinned(NamedTuple):
