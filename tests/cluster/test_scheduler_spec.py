@@ -1,6 +1,7 @@
 """Programs whose ClusterSpec names a Dask scheduler: their processes find each other there, and Dask may host some of them."""
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ def test_servers_that_dask_hosts_move_when_their_worker_dies_and_training_goes_o
             worker.close()
     found = checkpoint.read(latest_checkpoint(folder)).tensors
     assert min(taken) > 0 and 300 <= found["global_step"] <= sum(taken) and np.abs(found["w"]).max() > 0
-    assert client.get_metadata(["workbench", "moves", "/job:ps/task:1"]) == ""
+    assert not any(client.get_metadata(["workbench", "moves", "/job:ps/task:1"]).values())
 
 
 def test_what_cannot_be_found_is_said(client: Client, monkeypatch: pytest.MonkeyPatch):
@@ -113,7 +114,7 @@ def test_what_a_stranger_tells_the_scheduler_is_not_believed(client: Client, mon
     spec = tf.train.ClusterSpec.from_scheduler(address, "believed", ps=1, worker=1)
     server = tf.train.Server(spec, "worker", 0, patience=0.5)
     try:
-        own = client.get_metadata(["workbench", "believed", "/job:worker/task:0"])
+        [own] = client.get_metadata(["workbench", "believed", "/job:worker/task:0"]).values()
         stolen = own.replace(own.partition(" ")[0], "tcp://127.0.0.1:9")
         for told in ("tcp://127.0.0.1:9", stolen, own, {"not": "a text"}, f"tls://127.0.0.1:9 {own.partition(' ')[2]}"):
             client.set_metadata(["workbench", "believed", "/job:ps/task:0"], told)
@@ -122,3 +123,24 @@ def test_what_a_stranger_tells_the_scheduler_is_not_believed(client: Client, mon
         assert server._listener.call(server._directory.find("/job:worker/task:0", 5.0)) == own.partition(" ")[0]
     finally:
         server.close()
+
+
+def test_who_ends_takes_back_its_own_address_alone(client: Client, monkeypatch: pytest.MonkeyPatch):
+    """Another process has taken its place in the last moment, as when Dask runs a server again elsewhere."""
+    spec = tf.train.ClusterSpec.from_scheduler(client.scheduler.address, "replaced", ps=1, worker=1)
+    first, second = (tf.train.Server(spec, "ps", 0, start=False) for _ in range(2))
+    first.start()
+    ask = first._directory._ask
+
+    async def late(*given, **more):
+        if given[3] == "set_metadata":
+            await asyncio.to_thread(second.start)
+        return await ask(*given, **more)
+    monkeypatch.setattr(first._directory, "_ask", late)
+    try:
+        first.close()
+        directory, listener = second._directory, second._listener
+        assert listener.call(directory.find("/job:ps/task:0", 5.0)) == listener.address
+    finally:
+        second.close()
+    assert not any(client.get_metadata(["workbench", "replaced", "/job:ps/task:0"]).values())

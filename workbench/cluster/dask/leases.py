@@ -56,18 +56,18 @@ class Leases:
 
         ResourceExhaustedError when Dask does not give it within `timeout` seconds; then nothing is taken.
         """
-        for task in sorted(resources.keys() & addresses.keys(), key=lambda task: (addresses[task], task)):
-            self._demanding.append(task)
-            self._submit(task, addresses[task], resources[task], _ARRIVAL)
-            try:
+        try:
+            for task in sorted(resources.keys() & addresses.keys(), key=lambda task: (addresses[task], task)):
+                self._demanding.append(task)
+                self._submit(task, addresses[task], resources[task], _ARRIVAL)
                 if not self._client.sync(self._begun, task, addresses[task], timeout):
                     raise errors.ResourceExhaustedError(
                         f"Cluster: {task} is to have {written(resources[task])} of the Dask worker {addresses[task]}, which "
-                        f"did not give it within {timeout:g} s: somebody took it at the same time, or all its threads are busy "
-                        "with other work of Dask; try again, or start more workers with these resources")
-            except BaseException:
-                self.close()
-                raise
+                        f"did not give it within {timeout:g} s: somebody took it at the same time, or all its threads are "
+                        "busy with other work of Dask; try again, or start more workers with these resources")
+        except BaseException:
+            self.close()
+            raise
 
     async def _begun(self, task: str, address: str, timeout: float) -> bool:
         try:
