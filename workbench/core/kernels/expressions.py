@@ -271,6 +271,14 @@ class Expressions:
         self.lines.append(f"  store {LLVM['lanes']} {value.text}, ptr {self.pointer(given[0])}, align 4")
         return Value("", "")
 
+    def call_load1(self, given: list[Value]) -> Value:
+        """The float at an address."""
+        return self.emit("float32", f"load float, ptr {self.pointer(given[0])}")
+
+    def call_store1(self, given: list[Value]) -> Value:
+        self.lines.append(f"  store float {self.typed(given[1], 'float32').text}, ptr {self.pointer(given[0])}")
+        return Value("", "")
+
     def call_spread16(self, given: list[Value]) -> Value:
         """One float 16 times."""
         kind = LLVM["lanes"]

@@ -27,7 +27,7 @@ from workbench.core.kernels.language import library_source
 from workbench.core.kernels.options import kernel_options
 from workbench.settings import settings
 
-__all__ = ["HEAVY", "Program", "bind", "load", "serves", "usable"]
+__all__ = ["HEAVY", "Program", "bind", "load", "serves", "usable", "wide"]
 
 OWN = ("language.py", "stretches.py", "expressions.py", "entry.py", "llvm.py")
 """Files whose text decides what machine code a program becomes."""
@@ -72,6 +72,12 @@ def serves() -> bool:
     return "llvm" in kernel_options().libraries and usable()
 
 
+@functools.cache
+def wide() -> bool:
+    """Has the processor vectors of 512 bits?"""
+    return usable() and "+avx512f" in machine().features.split(",")
+
+
 class Machine:
     """This process's LLVM: the target, the linker, and what it has loaded."""
 
@@ -84,6 +90,7 @@ class Machine:
         cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
         if settings.deterministic:      # models of one instruction set prefer other widths of vectors, which cut sums otherwise
             cpu = "x86-64" if target.name == "x86-64" else "generic"
+        self.features = features
         self.target = target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="jitdefault")
         self.linker = binding.create_lljit_compiler(self.target)
         self.kept: list[Any] = []

@@ -18,6 +18,7 @@ from workbench.core.kernels.choice import Choice, Kernel, Make, Spec
 from workbench.core.kernels.llvm_columns import few_columns
 from workbench.core.kernels.llvm_few import few
 from workbench.core.kernels.llvm_narrow import narrow
+from workbench.core.kernels.llvm_products import compiled
 from workbench.core.kernels.measured.choose import choose
 from workbench.core.kernels.onednn_api import BINARY_ADD, BINARY_MULTIPLY, Argument
 from workbench.core.kernels.onednn_format import Primitive, contiguous, fast, primitive, servable
@@ -25,6 +26,7 @@ from workbench.core.kernels.onednn_guard import referred, serve
 from workbench.core.kernels.onednn_products import STRAIGHT, Product, Task, Way, blas_fits, by_blas, thin, usual, ways_of
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_short import product, short
+from workbench.core.kernels.options import kernel_options
 
 __all__ = ["fused_matmul", "matmul", "matmul_add", "matmul_update"]
 
@@ -92,6 +94,8 @@ def _chosen(op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec], outp
     rule, product = usual(task, inputs[1]), task.product
     if blas_fits(op, product):
         ways["blas"] = partial(by_blas, product, count, finish)
+    begin = "bias" if task.bias is not None else "start" if task.extra else ""
+    rule = _with_compiled(ways, rule, compiled(product, begin, relu=("relu",) in task.after))
     if loops := _loops(task, "relu" if task.after else "none"):
         ways["narrow"], rule = partial(_given, loops), ["narrow", *rule]
     return choose(op, attributes, inputs, outputs, free, ways, rule)
@@ -113,6 +117,7 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
         rule = ["thin", *rule] if "thin" in usual(Task(update.product, Place(1), Place(2), Place(4)), b) else rule
     if blas_fits("matmul_update", update.product):
         makes["blas"] = update.blas
+    rule = _with_compiled(makes, rule, compiled(update.product, sign=update.sign))
     loops = update.loops()
     makes |= {name: partial(_given, choice) for name, choice in loops.items()}
     ways = {name: partial(_finitely_scaled, make, attributes, inputs, outputs[0]) for name, make in makes.items()}
@@ -127,6 +132,15 @@ def _loops(task: Task, activation: str) -> Choice | None:
     if product.turn_a:
         return narrow(product.depth, product.rows, product.columns) if task.lone else None
     return few_columns(product.rows, product.depth, product.columns, task.bias is not None, activation)
+
+
+def _with_compiled(ways: dict[str, Make], rule: Sequence[str], choice: Choice | None) -> list[str]:
+    """The rule, with compiled products among the ways: deterministic sessions take them, since a library cuts sums by the number
+    of threads and the sizes of caches."""
+    if choice is None:
+        return list(rule)
+    ways["compiled"] = partial(_given, choice)
+    return ["compiled", *rule] if kernel_options().deterministic else list(rule)
 
 
 def _given(choice: Choice) -> Choice:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 __all__ = ["bits", "called", "copy16", "exp", "fast", "float32", "floats32", "floor", "from_bits", "fused", "independent",
-           "inf", "int32", "int64", "ints64", "largest", "load16", "log", "nan", "place", "room", "smallest", "soon",
-           "spread16", "sqrt", "store16", "streamed"]
+           "inf", "int32", "int64", "ints64", "largest", "load1", "load16", "log", "nan", "place", "room", "smallest", "soon",
+           "spread16", "sqrt", "store1", "store16", "streamed"]
 
 T = TypeVar("T")
 floats32 = MutableSequence[float]
@@ -55,6 +55,15 @@ def bits(x: float) -> int:
 
 def from_bits(x: int) -> float:
     return float(struct.unpack("f", struct.pack("i", x))[0])
+
+
+def load1(address: int) -> float:
+    """The float32 that lies at an address."""
+    return ctypes.c_float.from_address(address).value
+
+
+def store1(address: int, value: float) -> None:
+    ctypes.c_float.from_address(address).value = value
 
 
 def load16(address: int) -> Any:

@@ -9,20 +9,20 @@ from workbench.core.kernels.choice import Spec
 
 __all__ = ["EXACT", "MARGIN", "WAYS", "Time", "cost", "key_of", "ranked", "right", "sized"]
 
-PRODUCTS = ("kept", "turned", "thin", "inner", "packed", "plain", "blas", "narrow")
+PRODUCTS = ("kept", "turned", "thin", "inner", "packed", "plain", "blas", "narrow", "compiled")
 CONVOLUTIONS = ("winograd", "direct", "product", "reference")
 WAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "matmul": PRODUCTS,
-    "fused_matmul": ("kept", "inner", "packed", "plain", "blas", "narrow"),
-    "matmul_add": ("kept", "inner", "packed", "plain", "blas"),
-    "matmul_update": ("thin", "inner", "packed", "plain", "blas", "narrow", "few"),
+    "fused_matmul": ("kept", "inner", "packed", "plain", "blas", "narrow", "compiled"),
+    "matmul_add": ("kept", "inner", "packed", "plain", "blas", "compiled"),
+    "matmul_update": ("thin", "inner", "packed", "plain", "blas", "narrow", "few", "compiled"),
     "conv2d": CONVOLUTIONS, "fused_conv2d": CONVOLUTIONS,
     "conv2d_backprop_input": CONVOLUTIONS, "conv2d_backprop_filter": CONVOLUTIONS,
 }
 """operation -> names of its ways. Products: oneDNN's inner product over a weight in its own layout (`kept`), of turned operands
 (`turned`), as a gradient of a weight (`thin`) and over plain weights (`inner`); its matmul over an operand that each call packs
-(`packed`) and over plain ones (`plain`); NumPy's BLAS; compiled loops for a few columns (`narrow`) or, of a large matrix, few
-terms (`few`). Convolutions: `winograd`, oneDNN's own kernels (`direct`), a product of matrices for filters of one pixel, and
+(`packed`) and over plain ones (`plain`); NumPy's BLAS; compiled loops for a few columns (`narrow`), of a large matrix, few
+terms (`few`), or any sizes (`compiled`). Convolutions: `winograd`, oneDNN's own kernels (`direct`), a product of matrices for filters of one pixel, and
 the reference, which unrolls windows into a matrix."""
 MARGIN: Final = 0.92
 """Part of the usual way's time that another has to stay below to take its place: two rounds of one kernel differ by less."""

@@ -1,0 +1,59 @@
+"""Products of matrices in compiled loops: with a bias and ReLU, added to a matrix, or folded into an update of a weight."""
+from __future__ import annotations
+
+from typing import Protocol
+
+from workbench.core.kernels.choice import Choice, Kernel
+from workbench.core.kernels.llvm import Program, bind, serves, wide
+from workbench.core.kernels.onednn_cost import seconds
+from workbench.core.kernels.openmp import runtime
+from workbench.core.kernels.product_source import Form, source
+from workbench.core.kernels.team import shared_rows
+from workbench.core.kernels.threads import get_threads, threads_for
+
+__all__ = ["compiled"]
+
+class Sizes(Protocol):
+    """`rows` x `depth` times `depth` x `columns`, and which of them lie turned."""
+
+    rows: int
+    depth: int
+    columns: int
+    turn_a: bool
+    turn_b: bool
+
+
+LIGHT = 1 << 18       # multiplications, up to which a kernel keeps the interpreter's lock
+PANELS = 4            # so many for each thread share well: threads then pack no column twice
+
+
+def compiled(product: Sizes, begin: str = "", relu: bool = False, sign: float = 0.0) -> Choice | None:
+    """(a, b, out); with `begin` "bias" or "start" (a, b, what is added, out); with a `sign` (weight, a, b, scale, out), which may
+    be the weight: weight + sign * scale * product. None where there is no LLVM.
+
+    Bits depend on the number of terms alone: neither on threads, nor on the model of the processor.
+    """
+    rows, depth, columns = product.rows, product.depth, product.columns
+    if not rows * depth * columns or not serves():
+        return None
+    form = Form(product.turn_a, product.turn_b, begin, relu, sign, *block(rows))
+    panels, blocks = -(-columns // form.width), -(-rows // form.rows)
+    shared = threads_for(seconds("matmul", [(rows, depth), (depth, columns), (rows, columns)])) > 1 and runtime() is not None
+    by_rows = panels < PANELS * get_threads() and blocks > panels
+    numbers = int(by_rows), rows, depth, columns
+
+    def make(static: tuple[bool, ...]) -> Kernel:
+        parts = blocks if by_rows else panels
+        if shared:
+            return shared_rows(Program((source(form),), "product", "team"), parts, numbers)
+        return bind(Program((source(form),), "product"), (0, parts, *numbers), rows * depth * columns > LIGHT)
+    count = 4 if sign else 3 if begin else 2
+    return Choice("llvm", (None,) * count, (None,), make, inplace={0: 0} if sign else {}, note="compiled product",
+                  source=source(form))
+
+
+def block(rows: int) -> tuple[int, int]:
+    """Rows and vectors of 16 columns of a block whose sums fill the registers."""
+    if rows == 1:
+        return 1, 4
+    return (8, 2) if wide() else (4, 1)
