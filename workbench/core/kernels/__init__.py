@@ -10,7 +10,7 @@ from workbench.core.kernels.options import kernel_options
 __all__ = ["load_device_kernels", "load_libraries"]
 
 _MODULES = {"onednn": ("workbench.core.kernels.onednn",),
-            "llvm": tuple(f"workbench.core.kernels.llvm_{name}" for name in ("fused", "rows", "updates", "resize"))}
+            "llvm": tuple(f"workbench.core.kernels.llvm_{name}" for name in ("fused", "rows", "updates", "resize", "batch"))}
 _DEVICES = {"GPU": "workbench.core.kernels.cuda"}
 _loaded: set[str] = set()
 

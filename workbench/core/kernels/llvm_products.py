@@ -1,7 +1,8 @@
 """Products of matrices in compiled loops: with a bias and ReLU, added to a matrix, or folded into an update of a weight."""
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from workbench.core.kernels.choice import Choice, Kernel
 from workbench.core.kernels.llvm import Program, bind, serves, wide
@@ -11,25 +12,26 @@ from workbench.core.kernels.product_source import Form, source
 from workbench.core.kernels.team import shared_rows
 from workbench.core.kernels.threads import get_threads, threads_for
 
-__all__ = ["compiled"]
-
-class Sizes(Protocol):
-    """`rows` x `depth` times `depth` x `columns`, and which of them lie turned."""
-
-    rows: int
-    depth: int
-    columns: int
-    turn_a: bool
-    turn_b: bool
-
+__all__ = ["Sizes", "block", "compiled"]
 
 LIGHT = 1 << 18       # multiplications, up to which a kernel keeps the interpreter's lock
 PANELS = 4            # so many for each thread share well: threads then pack no column twice
 
 
+class Sizes:
+    """Shapes of `op(a) @ op(b)`: `rows` x `depth` times `depth` x `columns`."""
+
+    def __init__(self, attributes: Mapping[str, Any], a: Sequence[int], b: Sequence[int]) -> None:
+        self.a, self.b = tuple(a), tuple(b)
+        self.turn_a = bool(attributes.get("transpose_a", False))
+        self.turn_b = bool(attributes.get("transpose_b", False))
+        self.rows, self.depth = self.a[::-1] if self.turn_a else self.a
+        self.columns = self.b[0 if self.turn_b else 1]
+
+
 def compiled(product: Sizes, begin: str = "", relu: bool = False, sign: float = 0.0) -> Choice | None:
-    """(a, b, out); with `begin` "bias" or "start" (a, b, what is added, out); with a `sign` (weight, a, b, scale, out), which may
-    be the weight: weight + sign * scale * product. None where there is no LLVM.
+    """(a, b, out); with `begin` "bias" or "start" (a, b, what is added, out); with a `sign` (weight, a, b, scale, out), which
+    may be the weight: weight + sign * scale * product. None where there is no LLVM.
 
     Bits depend on the number of terms alone: neither on threads, nor on the model of the processor.
     """

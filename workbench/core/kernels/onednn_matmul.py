@@ -135,8 +135,8 @@ def _loops(task: Task, activation: str) -> Choice | None:
 
 
 def _with_compiled(ways: dict[str, Make], rule: Sequence[str], choice: Choice | None) -> list[str]:
-    """The rule, with compiled products among the ways: deterministic sessions take them, since a library cuts sums by the number
-    of threads and the sizes of caches."""
+    """The rule, with compiled products among the ways: deterministic sessions take them, since a library cuts sums by the
+    number of threads and the sizes of caches."""
     if choice is None:
         return list(rule)
     ways["compiled"] = partial(_given, choice)

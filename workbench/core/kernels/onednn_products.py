@@ -4,13 +4,14 @@
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
+from workbench.core.kernels.llvm_products import Sizes
 from workbench.core.kernels.onednn_api import FORWARD_INFERENCE, FORWARD_TRAINING, Argument, load
 from workbench.core.kernels.onednn_format import Desc, any_format, contiguous, fast, format_of, known, primitive
 from workbench.core.kernels.onednn_program import Builder, Place
@@ -36,15 +37,8 @@ def _axes(transposed: bool) -> tuple[int, int]:
     return TURNED if transposed else STRAIGHT
 
 
-class Product:
-    """Shapes of `op(a) @ op(b)`: `rows` x `depth` times `depth` x `columns`."""
-
-    def __init__(self, attributes: Mapping[str, Any], a: Sequence[int], b: Sequence[int]) -> None:
-        self.a, self.b = tuple(a), tuple(b)
-        self.turn_a = bool(attributes.get("transpose_a", False))
-        self.turn_b = bool(attributes.get("transpose_b", False))
-        self.rows, self.depth = (self.a[axis] for axis in _axes(self.turn_a))
-        self.columns = self.b[0 if self.turn_b else 1]
+class Product(Sizes):
+    """A product as the library describes it."""
 
     def left(self) -> Desc:
         return contiguous(self.a, _axes(self.turn_a))

@@ -22,8 +22,8 @@ WAYS: Final[Mapping[str, tuple[str, ...]]] = {
 """operation -> names of its ways. Products: oneDNN's inner product over a weight in its own layout (`kept`), of turned operands
 (`turned`), as a gradient of a weight (`thin`) and over plain weights (`inner`); its matmul over an operand that each call packs
 (`packed`) and over plain ones (`plain`); NumPy's BLAS; compiled loops for a few columns (`narrow`), of a large matrix, few
-terms (`few`), or any sizes (`compiled`). Convolutions: `winograd`, oneDNN's own kernels (`direct`), a product of matrices for filters of one pixel, and
-the reference, which unrolls windows into a matrix."""
+terms (`few`), and for any sizes (`compiled`). Convolutions: `winograd`, oneDNN's own kernels (`direct`), a product of matrices
+for filters of one pixel, and the reference, which unrolls windows into a matrix."""
 MARGIN: Final = 0.92
 """Part of the usual way's time that another has to stay below to take its place: two rounds of one kernel differ by less."""
 EXACT: Final = 32
