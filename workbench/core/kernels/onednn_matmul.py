@@ -19,6 +19,7 @@ from workbench.core.kernels.llvm_columns import few_columns
 from workbench.core.kernels.llvm_few import few
 from workbench.core.kernels.llvm_narrow import narrow
 from workbench.core.kernels.llvm_products import compiled
+from workbench.core.kernels.llvm_products import usual as compiled_usual
 from workbench.core.kernels.measured.choose import choose
 from workbench.core.kernels.onednn_api import BINARY_ADD, BINARY_MULTIPLY, Argument
 from workbench.core.kernels.onednn_format import Primitive, contiguous, fast, primitive, servable
@@ -95,7 +96,7 @@ def _chosen(op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec], outp
     if blas_fits(op, product):
         ways["blas"] = partial(by_blas, product, count, finish)
     begin = "bias" if task.bias is not None else "start" if task.extra else ""
-    rule = _with_compiled(ways, rule, compiled(product, begin, relu=("relu",) in task.after))
+    rule = _with_compiled(ways, rule, product, compiled(product, begin, relu=("relu",) in task.after))
     if loops := _loops(task, "relu" if task.after else "none"):
         ways["narrow"], rule = partial(_given, loops), ["narrow", *rule]
     return choose(op, attributes, inputs, outputs, free, ways, rule)
@@ -117,7 +118,7 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
         rule = ["thin", *rule] if "thin" in usual(Task(update.product, Place(1), Place(2), Place(4)), b) else rule
     if blas_fits("matmul_update", update.product):
         makes["blas"] = update.blas
-    rule = _with_compiled(makes, rule, compiled(update.product, sign=update.sign))
+    rule = _with_compiled(makes, rule, update.product, compiled(update.product, sign=update.sign))
     loops = update.loops()
     makes |= {name: partial(_given, choice) for name, choice in loops.items()}
     ways = {name: partial(_finitely_scaled, make, attributes, inputs, outputs[0]) for name, make in makes.items()}
@@ -134,13 +135,14 @@ def _loops(task: Task, activation: str) -> Choice | None:
     return few_columns(product.rows, product.depth, product.columns, task.bias is not None, activation)
 
 
-def _with_compiled(ways: dict[str, Make], rule: Sequence[str], choice: Choice | None) -> list[str]:
+def _with_compiled(ways: dict[str, Make], rule: Sequence[str], product: Product, choice: Choice | None) -> list[str]:
     """The rule, with compiled products among the ways: deterministic sessions take them, since a library cuts sums by the
     number of threads and the sizes of caches."""
     if choice is None:
         return list(rule)
     ways["compiled"] = partial(_given, choice)
-    return ["compiled", *rule] if kernel_options().deterministic else list(rule)
+    first = kernel_options().deterministic or (compiled_usual(product) and "kept" not in rule)
+    return ["compiled", *rule] if first else list(rule)
 
 
 def _given(choice: Choice) -> Choice:
