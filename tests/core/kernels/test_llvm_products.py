@@ -10,7 +10,7 @@ import workbench as wb
 from tests.core.kernels.test_llvm_rows import rows
 from workbench.core.kernels import llvm_products, threads
 from workbench.core.kernels.llvm import Machine, Program, bind, usable
-from workbench.core.kernels.llvm_products import Sizes, compiled
+from workbench.core.kernels.llvm_products import Sizes, compiled, usual
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.kernels.product_source import DEPTH, Form, source
 
@@ -131,10 +131,20 @@ def test_they_serve_deterministic_sessions_alone_also_where_a_batch_of_matrices_
             np.testing.assert_allclose(outer, single.astype(np.float64) @ narrow.T, rtol=1e-5, atol=1e-5)
 
 
-def test_nothing_is_left_to_others(monkeypatch):
+def test_what_is_left_to_others():
     with using(KernelOptions(libraries=("llvm",))):
         assert compiled(Sizes({}, (3, 0), (0, 4))) is None
     with using(KernelOptions(libraries=("onednn",))):
         assert compiled(Sizes({}, (3, 2), (2, 4))) is None
-    monkeypatch.setattr(llvm_products, "wide", lambda: True)
-    assert llvm_products.block(20) == (8, 2) and llvm_products.block(1) == (1, 4)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_instruction_set_decides_for_which_sizes_they_are_usual(monkeypatch, wide):
+    monkeypatch.setattr(llvm_products, "wide", lambda: wide)
+    assert llvm_products.block(20) == ((8, 2) if wide else (4, 1)) and llvm_products.block(1) == (1, 4)
+    for a, b, turned in (((128, 784), (784, 512), {}), ((128, 512), (128, 512), {"transpose_a": True})):
+        assert usual(Sizes(turned, a, b)) is not wide
+    for a, b, turned in (((20, 784), (784, 512), {}), ((600, 784), (784, 512), {}), ((128, 784), (784, 500), {}),
+                         ((128, 784), (512, 784), {"transpose_b": True}), ((100, 512), (100, 512), {"transpose_a": True}),
+                         ((128, 784), (128, 512), {"transpose_a": True})):
+        assert not usual(Sizes(turned, a, b))

@@ -11,6 +11,7 @@ from workbench.core.graph.opdef import registry
 from workbench.core.kernels import load_libraries, team
 from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm_rows import SHARED, where_positive
+from workbench.core.kernels.options import KernelOptions, using
 from workbench.errors import InvalidArgumentError, ShapeError
 
 pytestmark = pytest.mark.portable
@@ -124,6 +125,15 @@ def test_sums(shape, axis):
 def test_sums_that_numpy_does_better_are_declined(shape, axis):
     x = np.zeros(shape, np.float32)
     assert kernel("reduce_sum", [x], [x.sum(axis)], axis=axis) is None
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (4096,), (3, 4099)])
+def test_half_the_sum_of_squares_in_deterministic_sessions(shape):
+    x, y = np.asarray(rows(*shape, 1)[..., 0].copy()), np.full((), np.nan, np.float32)
+    with using(KernelOptions(deterministic=True)):
+        kernel("l2_loss", [x], [y])(x, y)
+    np.testing.assert_allclose(y, 0.5 * np.square(x, dtype=np.float64).sum(), rtol=1e-6)
+    assert kernel("l2_loss", [x], [y]) is None
 
 
 def test_other_types_are_declined():

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 from workbench.core.kernels import threads
-from workbench.core.kernels.llvm import Machine
+from workbench.core.kernels.llvm import Machine, usable
 from workbench.core.kernels.onednn_format import available, contiguous, primitive
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
 
 
-def digests(count: int) -> dict[str, str]:
-    """name -> digest, in a process of `count` threads."""
-    done = subprocess.run([sys.executable, "-m", "tests.deterministic"], capture_output=True, text=True, timeout=300,
-                          cwd=Path(__file__).parents[3], env={**os.environ, "WB_DETERMINISTIC": "1", "WB_THREADS": str(count)})
+def digests(count: int, *parts: str, **variables: str) -> dict[str, str]:
+    """name -> digest, in a process of `count` threads with some variables of its environment."""
+    environment = {**os.environ, "WB_DETERMINISTIC": "1", "WB_THREADS": str(count), **variables}
+    done = subprocess.run([sys.executable, "-m", "tests.deterministic", *parts], capture_output=True, text=True, timeout=300,
+                          cwd=Path(__file__).parents[3], env=environment)
     assert done.returncode == 0, done.stderr
     return dict(line.rsplit(": ", 1) for line in done.stdout.splitlines())
 
@@ -28,6 +29,14 @@ def test_results_have_the_same_bits_whatever_the_number_of_threads() -> None:
     assert {"lenet", "mlp", "lstm", "softmax", "dense"} < set(alone) and "not finite" not in alone.values()
     for count in (2, 4):
         assert digests(count) == alone, f"{count} threads"
+
+
+@pytest.mark.skipif(not usable(), reason="no LLVM here")
+def test_products_take_no_bit_from_a_library() -> None:
+    """OpenBLAS goes by the family of the processor, oneDNN by its caches: here both take other kernels altogether."""
+    alone = digests(1, "products")
+    assert {"products in a batch", "half a square", "mlp", "lstm"} < set(alone)
+    assert digests(2, "products", OPENBLAS_CORETYPE="Prescott", ONEDNN_MAX_CPU_ISA="SSE41") == alone
 
 
 @pytest.fixture

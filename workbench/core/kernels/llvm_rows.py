@@ -14,6 +14,7 @@ from workbench.core.kernels.language import library_source
 from workbench.core.kernels.llvm import HEAVY, Program, bind, usable
 from workbench.core.kernels.llvm_fused import sum_of_columns
 from workbench.core.kernels.openmp import runtime
+from workbench.core.kernels.options import kernel_options
 from workbench.core.kernels.team import shared_rows
 
 __all__ = ["FEWEST", "MOST_TERMS", "SHARED", "where_positive"]
@@ -121,6 +122,15 @@ def _select_sum(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
     if terms > MOST_TERMS or 0 in shape:
         return None
     return _choice(name, inputs, outputs, sizes, "short sum")
+
+
+@register("llvm", "l2_loss")
+def _select_l2_loss(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+                    free: Sequence[bool]) -> Choice | None:
+    """In deterministic sessions, as NumPy's BLAS adds up otherwise on another model of processor."""
+    if not kernel_options().deterministic or not _plain([*inputs, *outputs]) or inputs[0].layout:
+        return None
+    return _choice("half_square", inputs, outputs, (_elements(inputs[0]),), "sum in blocks")
 
 
 def _summed(attrs: Mapping[str, Any], rank: int) -> tuple[int, ...]:

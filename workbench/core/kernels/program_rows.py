@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from workbench.core.kernels.program_math import exp32, log32
-from workbench.core.kernels.words import fast, float32, floats32, independent, int64, ints64, largest
+from workbench.core.kernels.words import fast, float32, float64, floats32, independent, int64, ints64, largest
 
-__all__ = ["log_softmax", "softmax", "softmax_xent", "sparse_softmax_xent", "sum_columns", "sum_rows", "where_positive"]
+__all__ = ["half_square", "log_softmax", "softmax", "softmax_xent", "sparse_softmax_xent", "sum_columns", "sum_rows", "where_positive"]
 
 
 BLOCK = 256      # elements: short rows are taken together, so that their exponentials fill whole vectors
@@ -121,3 +121,19 @@ def sum_columns(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
     for r in range(rows):
         for c in independent(columns):
             y[c] += x[r * columns + c]
+
+
+@fast
+def sum_of_squares(x: floats32, first: int64, last: int64) -> float:
+    total = float32(0.0)
+    for i in range(first, last):
+        total += x[i] * x[i]
+    return total
+
+
+def half_square(x: floats32, y: floats32, count: int64) -> None:
+    """Half the sum of squares: blocks of 4096 terms, added up in float64."""
+    total = float64(0.0)
+    for first in range(0, count, 4096):
+        total += float64(sum_of_squares(x, first, first + 4096 if first + 4096 < count else count))
+    y[0] = float32(0.5 * total)
