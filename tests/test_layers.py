@@ -132,7 +132,7 @@ LAYERS = (
     ("tables of files", "formats.table"),
     ("tensor bundles", "formats.bundle"),
     ("files of graphs", "formats.graph_util"),
-    ("parts of graphs", "formats.scoped formats.registered formats.contexts formats.savers"),
+    ("parts of graphs", "formats.scoped formats.registered formats.contexts formats.savers formats.mixed"),
     ("files of saved models", "formats.assets"),
     ("meta graphs", "formats.meta"),
     ("folders of checkpoints", "formats.folders"),

@@ -147,7 +147,7 @@ def test_state_is_saved_and_shown(graph, tmp_path):
     w, x = wb.Variable(START), wb.placeholder("float32", [])
     train = wb.train.GradientDescentOptimizer(0.1).minimize(wb.reduce_sum(w.value() * x))
     assert [v.op.name for v in mixed.variables()] == [
-        f"mixed_precision/{name}" for name in ("loss_scale", "good_steps", "skipped_steps")]
+        f"mixed_precision/{name}" for name in ("loss_scale", "steps", "steps_at_overflow", "skipped_steps")]
     assert not {*mixed.variables()} & {*wb.trainable_variables()}
     shown, saver = wb.summary.merge_all(), wb.train.Saver()
     with wb.Session() as session:
@@ -213,3 +213,73 @@ def test_what_is_said_last_counts(graph):
     w = wb.Variable(START)
     wb.train.GradientDescentOptimizer(0.1).minimize(wb.reduce_sum(w.value()))
     assert wb.global_variables() == [w]
+
+
+def rivals(growth):
+    """Two optimizers, as of a generator and a critic; the gradients of each are its placeholder."""
+    mixed = wb.mixed_precision("float16", growth_steps=growth)
+    weights, steps, fed = [], [], []
+    for rate in (0.1, 0.2):
+        w, x = wb.Variable(START), wb.placeholder("float32", [])
+        steps.append(wb.train.GradientDescentOptimizer(rate).minimize(wb.reduce_sum(w.value() * x), var_list=[w]))
+        weights.append(w)
+        fed.append(x)
+    return mixed, weights, steps, fed
+
+
+@pytest.mark.parametrize("options", [{}, {"lower_all": True}], ids=str)
+def test_a_step_of_two_optimizers_counts_once(graph, options):
+    mixed, weights, steps, fed = rivals(2)
+    with wb.Session(**options) as session:
+        session.run(wb.global_variables_initializer())
+        applied = [0, 0]
+        for values, scale, skipped in [((1, 1), 15, 0), ((1, 1), 16, 0), ((1, np.inf), 15, 1), ((np.nan, 1), 14, 2),
+                                       ((np.inf, np.nan), 13, 3), ((1, 1), 13, 3), ((1, 1), 14, 3), ((1, 1), 14, 3),
+                                       ((np.nan, 1), 13, 4)]:
+            session.run(steps, dict(zip(fed, values)))
+            assert session.run([mixed.scale, mixed.skipped_steps]) == [2.0 ** scale, skipped], values
+            applied = [count + bool(np.isfinite(value)) for count, value in zip(applied, values)]
+        for w, rate, count in zip(weights, (0.1, 0.2), applied):
+            np.testing.assert_allclose(session.run(w), START - rate * count, rtol=1e-5)
+        for turn in range(4):      # one after the other: each is a step
+            session.run(steps[turn % 2], dict.fromkeys(fed, 1))
+        assert session.run(mixed.scale) == 2.0 ** 15
+
+
+def test_steps_in_a_loop_count_each(graph):
+    mixed, w, rows = wb.mixed_precision("float16", growth_steps=2), wb.Variable(START), wb.placeholder("float32", [5])
+    optimizer = wb.train.GradientDescentOptimizer(0.1)
+    mixed.variables()
+
+    def body(i):
+        with wb.control_dependencies([optimizer.minimize(wb.reduce_sum(w.value() * wb.gather(rows, i)), var_list=[w])]):
+            return i + 1
+    done = wb.while_loop(lambda i: i < 5, body, [0])
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(done, {rows: [1, 1, np.inf, np.nan, 1]})
+        assert session.run([mixed.scale, mixed.skipped_steps]) == [2.0 ** 14, 2]
+        np.testing.assert_allclose(session.run(w), START - 0.3, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"lower_all": True}], ids=str)
+def test_an_overflow_of_scaled_gradients_is_no_error_to_a_session_that_checks(graph, options):
+    """Through a loop, whose gradient is one, and clipping; what is not finite before or behind it is named as ever."""
+    mixed, w, x = wb.mixed_precision("float16"), wb.Variable(START), wb.placeholder("float32", [])
+    top = wb.placeholder_with_default(np.float32(0.0), [])
+    [product] = wb.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, h * x), [0, w.value()])[1:]
+    optimizer = wb.train.GradientDescentOptimizer(0.1)
+    loss = wb.reduce_sum(product) + wb.exp(top, name="top")
+    pairs = optimizer.compute_gradients(loss)
+    step = optimizer.apply_gradients([(wb.clip_by_norm(g, 10.0), v) for g, v in pairs])
+    with wb.Session(check_numerics=True, **options) as session:
+        session.run(wb.global_variables_initializer())
+        session.run([loss, step], {x: 1e12})      # 1e36 times the scale
+        np.testing.assert_array_equal(session.run(w), START)
+        assert session.run([mixed.scale, mixed.skipped_steps]) == [2.0 ** 14, 1]
+        with pytest.raises(errors.InvalidArgumentError, match=r"top:0 of exp : Tensor had Inf"):
+            session.run([loss, step], {x: 1.0, top: 100.0})
+        with pytest.raises(errors.InvalidArgumentError, match=r"of multiply : Tensor had Inf"):
+            session.run([loss, step], {x: 1e20})
+        session.run(step, {x: 1.0})
+        np.testing.assert_allclose(session.run(w), START - 0.1, rtol=1e-6)

@@ -17,6 +17,7 @@ from workbench.core.graph.subgraph import root_graph
 from workbench.formats.assets import ASSETS_KEY
 from workbench.formats.contexts import CONTEXTS, add_contexts
 from workbench.formats.messages import message, parse_text, text_of
+from workbench.formats.mixed import MIXED, add_mixed, take_mixed
 from workbench.formats.reader import as_message, import_graph_def, saver_nodes
 from workbench.formats.registered import Form, forms
 from workbench.formats.scoped import UNBOUND, below, check_bound, cut
@@ -61,6 +62,7 @@ def meta_graph(graph: Graph, pieces: Sequence[Piece] = (), collections: Iterable
         found.saver_def.CopyFrom(add_saver(found.graph_def, pieces, saver))
     if GraphKeys.SAVERS in wanted and not scope:      # outside of which the nodes of savers stand
         _add_savers(found, graph.get_collection(GraphKeys.SAVERS), saver)
+    add_mixed(found, graph)
     if clear_devices:
         for node in found.graph_def.node:
             node.device = ""
@@ -204,7 +206,9 @@ def read_meta(meta_graph_or_file: Any, clear_devices: bool = False, import_scope
     import_graph_def(nodes, input_map, name=import_scope or "")
     added = graph.operations[known:]
     scope = _scope_of(added, [node.name for node in nodes.node if node.name not in left_out])
-    return proto, _collections(graph, proto, scope, left_out)
+    variables = _collections(graph, proto, scope, left_out)
+    take_mixed(proto, root_graph(), variables)
+    return proto, variables
 
 
 def _meta(given: Any) -> Any:
@@ -248,7 +252,7 @@ def _collections(graph: Graph, proto: Any, scope: str, left_out: set[str]) -> di
                 graph.add_to_collection(key, _variable(graph, value, scope, variables))
             elif key == GraphKeys.QUEUE_RUNNERS:
                 graph.add_to_collection(key, _queue_runner(graph, value, scope))
-            elif not key.endswith("_context") and key not in (GraphKeys.SAVERS, UNBOUND, ASSETS_KEY):
+            elif not key.endswith("_context") and key not in (GraphKeys.SAVERS, UNBOUND, ASSETS_KEY, MIXED):
                 graph.add_to_collection(key, _object(key, value, scope))
     return variables
 

@@ -166,8 +166,9 @@ class Saver(native.Saver):
             _log.warning("Saver.save: no meta graph is written beside %s: %s", path, error.message)
 
     def _write_meta(self, graph: Graph, file: str) -> None:
-        """Of a graph and collections that did not grow the same one again: who trains for days writes it often."""
-        size = len(graph.operations), *(len(graph.get_collection(key)) for key in graph.get_all_collection_keys())
+        """Of a graph and collections that did not grow or change the same one again: who trains for days writes it often."""
+        size = (len(graph.operations), graph.mutations,
+                *(len(graph.get_collection(key)) for key in graph.get_all_collection_keys()))
         if self._meta is None or self._meta[0] != size:
             with graph.as_default():
                 self._meta = size, self.export_meta_graph()

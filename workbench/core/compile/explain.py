@@ -28,10 +28,10 @@ from workbench.core.graph.program import Program, has_effect
 from workbench.core.graph.shape import as_shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.kernels.choice import Decision
-from workbench.core.kernels.options import using
+from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.passes.fuse import reasons
 
-__all__ = ["Row", "Usage", "beside", "explain_plan", "holders", "needs", "usage"]
+__all__ = ["Row", "Trial", "Usage", "beside", "explain_plan", "holders", "needs", "usage"]
 
 _MUCH = 1 << 20      # bytes from which the other values of a plan have a part in it when there are no more
 _SEARCHED = 1_000      # operations of a graph in which an error still looks for what can be saved: some seconds
@@ -175,6 +175,28 @@ def usage(plan: Plan, device: str = "") -> Usage:
                  _swapped(plan))
 
 
+@dataclass(frozen=True)
+class Trial:
+    """Plans that are made to be measured alone, on a type of device, with the kernels of a session."""
+
+    name: str
+    device: str
+    kernels: KernelOptions
+
+    def nbytes(self, form: Program) -> int:
+        """What the values of a step of `form` would take."""
+        return usage(self._plan(form)).step
+
+    def largest(self, form: Program) -> str:
+        """Which of its buffers would be the largest."""
+        plan = self._plan(form)
+        return holders(plan, usage(plan))
+
+    def _plan(self, form: Program) -> Plan:
+        with using(self.kernels):
+            return compile_plan(form, f"a try for {self.name}", self.device)
+
+
 def needs(plan: Plan) -> str:
     """What holds most of a plan's memory, and what computing again would save, as an error says it behind the plan's name."""
     found = usage(plan)
@@ -192,8 +214,7 @@ def _saved(plan: Plan, found: Usage) -> str:
     if len(plan.program.graph.operations) > _SEARCHED:
         return ", and Session(memory_budget=) or wb.recompute of what makes them saves some"
     try:
-        with using(plan.kernels):
-            reached = least(plan.program, lambda form: usage(compile_plan(form, f"a try for {plan.name}", plan.device)).step)
+        reached = least(plan.program, Trial(plan.name, plan.device, plan.kernels).nbytes)
     except Exception:      # memory is short where this is asked: what ended the step is told in any case
         return ""
     if reached >= found.step:

@@ -1,7 +1,7 @@
 """The passes in order, each with the sentence that explains it to the viewer."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from workbench.core.graph.check import verify
 from workbench.core.graph.program import Program
@@ -11,6 +11,7 @@ from workbench.core.passes.bodies import rewrite_bodies
 from workbench.core.passes.broad import broad
 from workbench.core.passes.cse import cse
 from workbench.core.passes.epilogue import epilogue
+from workbench.core.passes.finite import SENTENCE as LOOKED
 from workbench.core.passes.finite import finite
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
@@ -27,7 +28,7 @@ from workbench.core.passes.whole import whole
 from workbench.core.passes.widen import widen
 from workbench.settings import settings
 
-__all__ = ["DEVICE_PASSES", "PASSES", "Passes", "passes_with", "run_passes"]
+__all__ = ["DEVICE_PASSES", "PASSES", "Passes", "checks", "passes_with", "run_passes"]
 
 Pass = Callable[[Program], Program]
 Passes = tuple[tuple[str, Pass, str], ...]
@@ -58,13 +59,16 @@ DEVICE_PASSES: Passes = (
 """Run on each device's graph after partition, so that no kernel spans devices."""
 
 
-def passes_with(short: str | None = None, check_numerics: bool | None = None) -> Passes:
-    """PASSES, and where a type of 16 bits is named, the pass that computes products in it, before equal casts are shared;
-    before all others, when operations are as the program wrote them, the one for `check_numerics` (None: as `settings` say)."""
-    found = PASSES if short is None else (*PASSES[:2], ("precision", precision(short), SENTENCE), *PASSES[2:])
-    if settings.check_numerics if check_numerics is None else check_numerics:
-        found = ("finite", finite, "Every float value is looked at for NaN and infinity."), *found
-    return found
+def passes_with(short: str | None = None) -> Passes:
+    """PASSES, and where a type of 16 bits is named, the pass that computes products in it, before equal casts are shared."""
+    return PASSES if short is None else (*PASSES[:2], ("precision", precision(short), SENTENCE), *PASSES[2:])
+
+
+def checks(check_numerics: bool | None = None, scales: Collection[str] = ()) -> Passes:
+    """The pass for `check_numerics` (None: as `settings` say), which goes before all others, also those in bodies, when
+    operations are as the program wrote them; `scales` are the variables that multiply losses."""
+    wanted = settings.check_numerics if check_numerics is None else check_numerics
+    return (("finite", finite(scales), LOOKED),) if wanted else ()
 
 
 def run_passes(program: Program, disabled: Iterable[str] = (),

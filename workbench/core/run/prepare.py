@@ -15,21 +15,21 @@ import numpy as np
 from workbench import errors
 from workbench.core import trace
 from workbench.core.compile.budget import BUDGET, Budgeted, within
-from workbench.core.compile.explain import holders, usage
+from workbench.core.compile.explain import Trial
 from workbench.core.compile.partition import Part, partition
 from workbench.core.compile.place import Policy, place
-from workbench.core.compile.plan import Plan, compile_plan
+from workbench.core.compile.plan import Plan
 from workbench.core.device.interface import type_of
 from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.stages import Stages
 from workbench.core.kernels.arithmetic import Arithmetic
-from workbench.core.kernels.options import KernelOptions, using
+from workbench.core.kernels.options import KernelOptions
 from workbench.core.names import task_of
 from workbench.core.passes.hold import HOLD, hold
 from workbench.core.passes.lower import lower
-from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, passes_with, run_passes
+from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, checks, passes_with, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.passes.swap import SWAP, swap, swapped
 from workbench.core.run.collector import uncollected
@@ -121,9 +121,10 @@ class Preparation:
         if names := swapped(self.graph.operations):
             lowered = swap(lowered, names)
             _record(lambda: stages.whole(*SWAP, lowered))
-        passes = passes_with(self.graph.precision, self.check_numerics)
-        record = _rewriting(stages, say, len(lowered.graph.operations), len(passes))
-        lowered = run_passes(lowered, self.disabled, record, passes)
+        passes = [*filter(None, [checks(self.check_numerics, self.graph.loss_scales), passes_with(self.graph.precision)])]
+        record = _rewriting(stages, say, len(lowered.graph.operations), sum(map(len, passes)))
+        for some in passes:
+            lowered = run_passes(lowered, self.disabled, record, some)
         placement = place(lowered, devices, devices[0], self.policy, self.graph)
         _record(lambda: stages.whole("placed", "Every operation has a device.", lowered, placement))
         parts = partition(lowered, placement, self.short)
@@ -167,15 +168,8 @@ class Preparation:
     def _budgeted(self, part: Part) -> Budgeted:
         """The share within the budget, by the plans that this process would make of it."""
         assert self.budget is not None
-
-        def tried(form: Program) -> Plan:
-            return compile_plan(form, f"a try for {part.device}", type_of(part.device))
-
-        def largest(form: Program) -> str:
-            plan = tried(form)
-            return holders(plan, usage(plan))
-        with using(self.kernels):
-            found = within(part.program, self.budget, lambda form: usage(tried(form)).step, largest, part.device)
+        trial = Trial(part.device, type_of(part.device), self.kernels)
+        found = within(part.program, self.budget, trial.nbytes, trial.largest, part.device)
         part.program = found.program
         return found
 

@@ -1,7 +1,7 @@
 """Mixed precision of a graph: the type its products are computed in, and a multiple of losses so that small gradients last."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,17 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, on_values, ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
-from workbench.nn.variables import Variable, group
+from workbench.nn.variables import Variable, group, near
 from workbench.train.saving.summary import scalar
 
-__all__ = ["LossScale", "loss_scale_of", "mixed_precision"]
+__all__ = ["LossScale", "loss_scale_of", "mixed_precision", "scale_losses"]
 
 _FIRST = 2.0 ** 15      # where a dynamic scale starts; the first steps halve it if that is too much
+_POWERS = 2.0 ** np.arange(128, dtype=np.float32)
 _KEY = "__loss_scale"
+_STATE = {"loss_scale": "float32", "steps": "int64", "steps_at_overflow": "int64", "skipped_steps": "int64"}
 
 
 def mixed_precision(precision: Any, loss_scale: float | str | None = None, growth_steps: int = 2000) -> LossScale | None:
@@ -28,8 +30,9 @@ def mixed_precision(precision: Any, loss_scale: float | str | None = None, growt
     Gradients vanish in float16 below 6e-8. So optimizers make them from a multiple of the loss, divide them by it again, and
     leave a step out whose gradients are not all finite. `loss_scale` is that multiple, a positive number, or "dynamic", the
     default for float16: it then doubles after `growth_steps` finite steps on end, and halves, to no less than 1, after one
-    that was not. bfloat16 has the range of float32, and by default no scale. Returns the LossScale, whose `scale` and
-    `skipped_steps` can be fetched, or None where there is none.
+    that was not. Optimizers that run in one step count it once; each leaves out its own part. bfloat16 has the range of
+    float32, and by default no scale. Returns the LossScale, whose `scale` and `skipped_steps` can be fetched, or None where
+    there is none. Meta graphs carry all of it.
     """
     try:
         name = as_dtype(precision).name
@@ -42,18 +45,24 @@ def mixed_precision(precision: Any, loss_scale: float | str | None = None, growt
     made = None if wanted is None else LossScale(wanted, growth_steps)
     graph = root_graph()
     graph.precision = None if name == "float32" else name
-    graph.get_collection_ref(_KEY)[:] = [made] if made else []
+    scale_losses(graph, made)
     return made
 
 
-def loss_scale_of() -> LossScale | None:
-    """That of the default graph, or None."""
-    return next(iter(root_graph().get_collection(_KEY)), None)
+def scale_losses(graph: Graph, scaling: LossScale | None) -> None:
+    """Let optimizers of `graph` scale their losses so, or no more."""
+    graph.get_collection_ref(_KEY)[:] = [scaling] if scaling else []
+
+
+def loss_scale_of(graph: Graph | None = None) -> LossScale | None:
+    """That of `graph`, by default the default graph, or None."""
+    return next(iter((graph or root_graph()).get_collection(_KEY)), None)
 
 
 class LossScale:
     """What `mixed_precision` does to the steps of a graph's optimizers. Its state are variables, which savers save; summaries
-    "mixed_precision/scale" and "mixed_precision/skipped" show it.
+    "mixed_precision/scale" and "mixed_precision/skipped" show it. A gradient of a scaled loss that is not finite is no error
+    to sessions with `check_numerics`: its step is left out.
 
     Raises InvalidArgumentError for a scale that is neither a positive number nor "dynamic", or fewer than 1 step.
     """
@@ -67,37 +76,80 @@ class LossScale:
             raise errors.InvalidArgumentError(f"mixed_precision: growth_steps is {growth_steps}; pass 1 or more")
         self._dynamic, self._growth = loss_scale == "dynamic", growth_steps
         self._first = _FIRST if loss_scale == "dynamic" else float(loss_scale)
-        self._made: tuple[Variable, Variable, Variable] | None = None
-        self._shown: tuple[Tensor, Tensor]
+        self._made: tuple[Variable, ...] | None = None
+        self._found: dict[Graph, tuple[Tensor, Tensor, Tensor]] = {}
 
-    def variables(self) -> tuple[Variable, Variable, Variable]:
-        """The scale, how many finite steps there were on end since it changed, and how many steps were left out in all; made
-        when they are first asked for, where device scopes say by then."""
+    def told(self) -> dict[str, Any]:
+        """Texts and numbers that `of` makes an equal one of."""
+        return {"loss_scale": "dynamic" if self._dynamic else self._first, "growth_steps": self._growth,
+                "variables": None if self._made is None else [v.op.name for v in self._made]}
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], variables: Mapping[str, Variable]) -> LossScale | None:
+        """The one that `told` such facts, its state among `variables` by name; None where they are not all there.
+
+        InvalidArgumentError for other facts.
+        """
+        scale, growth, names = (told[key] for key in ("loss_scale", "growth_steps", "variables"))
+        if type(growth) is not int or not (names is None or (type(names) is list and len(names) == len(_STATE))):
+            raise errors.InvalidArgumentError(f"mixed_precision: growth_steps is {growth!r} and variables are {names!r}; they "
+                                              f"must be an integer and {len(_STATE)} names")
+        made = cls(scale, growth)
+        if names is None:
+            return made
+        state = tuple([variables[name] for name in names if name in variables])
+        if [(v.dtype.name, v.shape.rank) for v in state] != [(dtype, 0) for dtype in _STATE.values()]:
+            return None
+        made._take(state)
+        return made
+
+    def _take(self, state: tuple[Variable, ...]) -> None:
+        self._made = state
+        state[0].graph.loss_scales.add(state[0].op.name)
+
+    def variables(self) -> tuple[Variable, ...]:
+        """The scale after the last overflow, how many steps were counted, how many had been at that overflow, and how many
+        were left out; made when they are first asked for, where device scopes say by then.
+
+        That scale and the steps since give the scale now. So each optimizer of a step writes what the others write, or what
+        they leave alone, and no order among them changes what is counted.
+        """
         if self._made is None:
             with root_graph().as_default() as graph, graph.control_dependencies(None), graph.name_scope("mixed_precision/"):
-                scale = Variable(np.float32(self._first), trainable=False, name="loss_scale")
-                good, skipped = (Variable(np.int64(0), trainable=False, name=name) for name in ("good_steps", "skipped_steps"))
-                self._shown = scale.value(), skipped.value()
-                for name, value in zip(("scale", "skipped"), self._shown):
+                first = (np.float32(self._first), *(np.int64(0),) * 3)
+                self._take(tuple([Variable(value, trainable=False, name=name) for value, name in zip(first, _STATE)]))
+                for name, value in (("scale", self.scale), ("skipped", self.skipped_steps)):
                     scalar(name, value)
-            self._made = scale, good, skipped
+        assert self._made is not None
         return self._made
 
     @property
     def scale(self) -> Tensor:
-        """The multiple in the next step, a float32 scalar."""
-        self.variables()
-        return self._shown[0]
+        """The multiple, a float32 scalar: in a step that trains the one that it takes, else that of the next."""
+        return self._state(root_graph())[0]
 
     @property
     def skipped_steps(self) -> Tensor:
-        """How many steps changed nothing since a gradient was not finite, an int64 scalar."""
-        self.variables()
-        return self._shown[1]
+        """How many steps before this one left something out, since a gradient was not finite; an int64 scalar."""
+        return self._state(root_graph())[2]
+
+    def _state(self, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
+        """(the scale, steps counted, steps left out) as a step finds them, read once for all optimizers of `graph`."""
+        after, steps, since, skipped = self.variables()
+        if graph not in self._found:
+            with graph.as_default(), graph.control_dependencies(None), graph.name_scope("mixed_precision/"), near(after):
+                scale, counted = after.value(), steps.value()
+                if self._dynamic:
+                    with graph.control_dependencies([scale.op]):      # where another worker halves it this comes before
+                        good = counted - since.value()
+                    doubled = ops.maximum(ops.minimum(good // self._growth, len(_POWERS) - 1), 0)
+                    scale = ops.minimum(scale * ops.gather(_POWERS, doubled), _POWERS[-1])
+                self._found[graph] = scale, counted, skipped.value()
+        return self._found[graph]
 
     def gradients(self, loss: Any, grad_loss: Any, make: Callable[[Tensor], list[Any]]) -> list[Any]:
         """The gradients of `loss` that `make` gives for the gradient of the loss itself, which is `grad_loss` or 1."""
-        scale, value = self.variables()[0].value(), convert(loss)
+        scale, value = self._state(get_default_graph())[0], convert(loss)
         seed = ops.ones_like(value) if grad_loss is None else convert(grad_loss, value.dtype)
         found = make(seed * ops.cast(scale, value.dtype))
 
@@ -109,25 +161,24 @@ class LossScale:
 
     def guarded(self, grads: Sequence[Any], step: Callable[[], Operation], scope: str) -> Operation:
         """The operation `scope`: `step`, if all of `grads` are finite; then the scale of the next."""
-        self.variables()      # a branch may hold their updates, not them
+        found = self._state(get_default_graph())
         values = [g.values if isinstance(g, IndexedSlices) else g for g in grads]
         finite = ops.reduce_all(ops.stack([ops.reduce_all(ops.is_finite(v)) for v in values]))
-        made = ops.cond(finite, lambda: group(step(), *self._after_a_step()), lambda: group(*self._after_none()))
+        made = ops.cond(finite, lambda: group(step(), *self._after_a_step(found[1])), lambda: group(*self._after_none(*found)))
         return group(made, name=scope)
 
-    def _after_a_step(self) -> list[Operation]:
-        if not self._dynamic:
-            return []
-        scale, good, _ = self.variables()
-        now, more = scale.value(), good.value() + 1
-        full = more >= self._growth
-        grows = ops.logical_and(full, ops.is_finite(now * 2.0))
-        return [scale.assign_add(ops.where(grows, now, 0.0)).op,      # adds, so that it takes no halving of another worker back
-                good.assign(ops.where(full, ops.zeros_like(more), more)).op]
+    def _after_a_step(self, counted: Tensor) -> list[Operation]:
+        return [_raise(self.variables()[1], counted + 1)] if self._dynamic else []
 
-    def _after_none(self) -> list[Operation]:
-        scale, good, skipped = self.variables()
-        counted = skipped.assign_add(1).op
+    def _after_none(self, scale: Tensor, counted: Tensor, skipped: Tensor) -> list[Operation]:
+        after, steps, since, left_out = self.variables()
         if not self._dynamic:
-            return [counted]
-        return [counted, scale.assign(ops.maximum(scale.value() / 2.0, 1.0)).op, good.assign(0).op]
+            return [_raise(left_out, skipped + 1)]
+        noted = [_raise(variable, number + 1) for variable, number in ((left_out, skipped), (steps, counted), (since, counted))]
+        with get_default_graph().control_dependencies(noted):      # who reads in between takes too low a scale, not too high
+            return [after.assign(ops.maximum(scale / 2.0, 1.0)).op]
+
+
+def _raise(variable: Variable, least: Tensor) -> Operation:
+    """Let it be `least`, if another worker has not counted further meanwhile."""
+    return variable.assign(ops.maximum(variable.value(), least)).op
