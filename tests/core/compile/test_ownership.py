@@ -287,12 +287,30 @@ def test_fetches_of_operations_with_a_context_belong_to_the_caller():
         np.testing.assert_array_equal(session.run(seen), X)
 
 
-def test_random_numbers_are_fetched_without_a_copy():
+def source(y, *feeds):
     from workbench.core.compile.plan import compile_plan
     from workbench.core.passes.prune import prune
-    y = wb.random_uniform([3])
-    text = compile_plan(prune(y.graph, [y], [], {})).source
-    assert ".copy()" not in text
+    return compile_plan(prune(y.graph, [y], [], {x: x.shape for x in feeds})).source
+
+
+def test_random_numbers_are_fetched_without_a_copy():
+    assert ".copy()" not in source(wb.random_uniform([3]))
+
+
+def test_rows_of_a_product_or_of_a_table_become_a_list_without_a_copy():
+    """A product of another shape, as a recurrence reads it, and what is gathered by an index that lies in planned memory."""
+    x, table = wb.placeholder("float32", [4, 3]), wb.Variable(X)
+    where = wb.placeholder("int32", [2, 3])
+    for rows, feed, wanted in ((wb.reshape(wb.matmul(x, np.eye(3, dtype=np.float32)), [2, 2, 3]), {x: X}, X.reshape(2, 2, 3)),
+                               (wb.gather(table, wb.transpose(where)), {where: [[0, 1, 3]] * 2}, X[[[0, 0], [1, 1], [3, 3]]])):
+        turned = wb.TensorArray("float32", int(rows.shape[0])).unstack(rows)
+        later = wb.matmul(wb.matmul(x, np.ones((3, 3), np.float32)), np.ones((3, 3), np.float32))
+        y = wb.stack([turned.read(1), turned.read(0)])
+        assert ".copy()" not in source(y, *feed)
+        with Session() as session:
+            session.run(table.initializer)
+            found = session.run([y, later], {x: X, **feed})[0]
+        np.testing.assert_array_equal(found, wanted[[1, 0]])
 
 
 @pytest.mark.parametrize("known", ["nobody", "a name", "a view", "a weak reference", "its base"])

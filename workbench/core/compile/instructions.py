@@ -104,8 +104,7 @@ class _Scope:
         self.around = around
         self.selector, self.known, self.block = selector, known, Block()
         self.outside = frozenset(known)
-        self.escaping = {*results, *(t for op in operations if any(made.dtype is variant for made in op.outputs)
-                                     for t in op.inputs)}      # what a list refers to is not overwritten
+        self.escaping = {*results, *_listed(operations)}      # what a list refers to is not overwritten
         self.consumers: dict[Tensor, list[Operation]] = {}
         for op in operations:
             for tensor in op.inputs:
@@ -259,6 +258,15 @@ class _Scope:
     def bind(self, op: Operation, values: Sequence[Value]) -> None:
         self.known.update(zip(op.outputs, values))
         self._made_by.update((v.key, op) for v in values)
+
+
+def _listed(operations: Sequence[Operation]) -> set[Tensor]:
+    """What becomes elements of lists, and what that is a view of."""
+    found = {t for op in operations if any([made.dtype is variant for made in op.outputs]) for t in op.inputs}
+    for op in reversed(operations):
+        if op.definition.view and op.outputs[0] in found:
+            found.add(op.inputs[0])
+    return found
 
 
 def _bytes(tensor: Tensor) -> int:

@@ -184,7 +184,7 @@ def _gathered(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]
     return [Shape(None) if shape.rank is None else inputs[1].shape + shape[1:]]
 
 
-@op("handle[] indices? -> ?", types="resource int -> @dtype", shape=_gathered, stateful=True)
+@op("handle[] indices? -> ?", types="resource int -> @dtype", shape=_gathered, stateful=True, fresh=True)
 def resource_gather(handle: VariableState, indices: Array, *, dtype: Any, shape: Any = None) -> Array:
     """Rows of a variable: out[i...] = variable[indices[i...]]; only these rows are read and only they get a
     gradient."""
