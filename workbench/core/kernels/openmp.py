@@ -16,9 +16,9 @@ class Runtime:
     def __init__(self) -> None:
         self.library = ctypes.CDLL("libgomp.so.1")
         self.number = self.library.omp_get_thread_num
-        functions = self.number, self.library.omp_get_num_threads
-        self.team = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
         self.parallel = self.library.GOMP_parallel
+        functions = self.number, self.library.omp_get_num_threads, self.parallel
+        *self.team, self.start = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
         self.parallel.restype = None
         self.parallel.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
         pause = getattr(self.library, "omp_pause_resource_all", None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.kernels.choice import Kernel
-from workbench.core.kernels.llvm import Program, load
+from workbench.core.kernels.llvm import Program, bind
 from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.threads import SERIAL, threads_now
 
@@ -29,10 +29,10 @@ def shared_rows(program: Program, rows: int, numbers: Sequence[int]) -> Kernel:
     """
     found = runtime()
     assert found is not None  # the selectors ask first
-    parallel, address, head = found.parallel, ctypes.c_void_p(load(program)), (*found.team, rows)
+    threads = ctypes.c_int()
+    call = bind(program, (*found.team, rows, found.start, ctypes.addressof(threads), *numbers), True)
 
     def kernel(*given: Any) -> None:
-        block = (ctypes.c_int64 * (len(head) + len(given) + len(numbers)))(
-            *head, *[array.ctypes.data for array in given], *numbers)
-        parallel(address, block, threads_now(), 0)
+        threads.value = threads_now()
+        call(*given)
     return kernel
