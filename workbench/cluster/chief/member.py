@@ -157,23 +157,23 @@ class Member:
 
     # receiving
     def _on_frame(self, connection: Connection, frame: Frame) -> None:
-        header = frame.header
-        number, self.unanswered = header.step, 0
-        if header.kind == THROUGH:                  # nearly all
+        kind, _, _, _, _, number, _ = frame.header
+        self.unanswered = 0
+        if kind == THROUGH:                         # nearly all
             self._listener.on_through(number, decode_through(frame))
             return
-        if header.kind == m.SpanBatch.kind:
+        if kind == m.SpanBatch.kind:
             self._take_in(frame)
             return
         message = m.decode(frame)
-        kind = type(message)
-        if kind is m.Done or kind is m.Failed or kind is m.Ended:
+        what = type(message)
+        if what is m.Done or what is m.Failed or what is m.Ended:
             self._listener.on_step(self, number, message)
-        elif kind is m.ClockReply:
+        elif what is m.ClockReply:
             self._on_clock(message)                 # type: ignore[arg-type]
-        elif kind is m.Leaving:
+        elif what is m.Leaving:
             self._listener.on_lost(self, errors.UnavailableError(message.why))      # type: ignore[attr-defined]
-        elif kind is m.LinkLost:
+        elif what is m.LinkLost:
             self._listener.on_link_lost(self, message.peer, message.why)      # type: ignore[attr-defined]
         else:
             self._on_answer(number, message)
@@ -233,10 +233,6 @@ class Member:
             return 0.0, float("inf")
         bound, offset = min(self._clocks)
         return offset, bound
-
-    def record(self, seconds: float) -> None:
-        self.steps += 1
-        self.last_seconds = seconds
 
     def __repr__(self) -> str:
         return f"<{self.task} at {self.address}{', lost' if self.lost else ''}>"

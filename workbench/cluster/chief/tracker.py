@@ -23,7 +23,7 @@ from workbench.viz.palette import short_task
 __all__ = ["EPOCH", "Tracker"]
 
 EPOCH = 1
-_RECORD_SECONDS = 0.02    # between two steps of one executable that are recorded, at least, and
+_RECORD_SECONDS = 0.05    # between two steps of one executable that are recorded, at least, and
 _RARELY = 0.25            # at most: within a second there are some to judge by
 _SHARE = 0.01             # of the time that it takes to take in what tasks record; as often as that allows steps are recorded
 _PRICED = 16              # recorded steps after which it is measured anew what one costs
@@ -116,10 +116,13 @@ class Tracker:
         self.check_open()
         member = self.members.get(task)
         if member is None:
-            raise errors.NotFoundError(f"Cluster: there is no task {task}, only {', '.join(self.members)}; check the name")
+            raise self._unknown(task)
         if member.lost is not None:
             raise errors.UnavailableError(f"Cluster: {task} at {member.address} is lost; {ANEW}") from member.lost
         return member
+
+    def _unknown(self, task: str) -> errors.NotFoundError:
+        return errors.NotFoundError(f"Cluster: there is no task {task}, only {', '.join(self.members)}; check the name")
 
     def next_step(self) -> int:
         """A number that no step had before, for the step that this thread runs next; numbers must grow."""
@@ -200,10 +203,14 @@ class Tracker:
         if handle in self._unready:
             raise errors.AbortedError(f"run_step: the tasks of {handle!r} were opened anew and are being prepared; run it "
                                       "again when the cluster has recovered")
-        found = {}
-        for task in tasks:
-            member = self.members.get(task)
-            found[task] = member if member is not None and member.lost is None else self.member(task)
+        members = self.members
+        try:
+            found = {task: members[task] for task in tasks}
+        except KeyError as missing:
+            raise self._unknown(missing.args[0]) from None
+        for member in found.values():
+            if member.lost is not None:
+                self.member(member.task)                        # which says so
         return found
 
     def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds,
@@ -295,11 +302,12 @@ class Tracker:
 
     def _done(self, pending: PendingStep, seconds: Mapping[str, float], fetches: list[Any]) -> None:
         """Tasks are done with their parts, as one says itself, or the one where they heard of the step."""
-        found = {}
+        found, members = {}, self.members
         for task, took in seconds.items():
-            member = self.members.get(task)
+            member = members.get(task)
             if member is not None:
-                member.record(took)
+                member.steps += 1
+                member.last_seconds = took
                 found[task] = fetches
         if found:
             pending.done(found)

@@ -9,11 +9,24 @@ from workbench import errors
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.sender import PIECE
 from workbench.cluster.link.shared import Tenant
-from workbench.cluster.wire.frames import HEADER, SHARED, Dropped, Frame, Header, frame_of, parse_header
+from workbench.cluster.wire.frames import (
+    HEADER,
+    MAGIC,
+    MAX_DATA,
+    MAX_META,
+    SHARED,
+    VERSION,
+    Dropped,
+    Frame,
+    Header,
+    frame_of,
+    header_of,
+    parse_header,
+)
 
 __all__ = ["Inbox"]
 
-_HEADER = HEADER.size
+_HEADER, _fields = HEADER.size, HEADER.unpack_from
 _SCRATCH = 1 << 16
 _SHARED = 1 << 18      # bytes of a frame that a group receives beside others; what is larger has a thread of its own
 _WITHOUT_WAITING = int(getattr(socket, "MSG_DONTWAIT", 0))      # a plain number: unions of flags make new objects
@@ -80,9 +93,9 @@ class Inbox:
         start = begin + _HEADER
         if start > self._end:
             return None
-        header = kind, _, session, _, meta, _, data = parse_header(scratch, begin)
-        if session != self._session:
-            self._check(header)
+        fields = magic, version, kind, _, session, _, meta, _, data = _fields(scratch, begin)
+        if magic != MAGIC or version != VERSION or session != self._session or meta > MAX_META or data > MAX_DATA:
+            self._check(parse_header(scratch, begin))
         middle = start + meta
         end = middle + data
         if end > self._end:
@@ -90,7 +103,7 @@ class Inbox:
             self._wanted = max(_SCRATCH // 2, min(end - begin, _SHARED))
             return None
         self._begin = end
-        frame = frame_of((header, scratch[start:middle], scratch[middle:end] if data else None))
+        frame = frame_of((header_of(fields[2:]), scratch[start:middle], scratch[middle:end] if data else None))
         return frame if kind != SHARED else self._whole(frame)
 
     def _check(self, header: Header) -> None:

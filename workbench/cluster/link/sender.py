@@ -168,7 +168,8 @@ class Sender:
             self._send_all(writer, buffer)
             return
         try:
-            sent = writer.sendmsg([buffer], _carried(buffer), _WITHOUT_WAITING)
+            sent = (writer.send(buffer, _WITHOUT_WAITING) if type(buffer) is bytes else      # nearly all
+                    writer.sendmsg([buffer], _carried(buffer), _WITHOUT_WAITING))
         except BlockingIOError:
             sent = 0
         if sent < len(buffer):

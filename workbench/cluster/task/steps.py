@@ -57,19 +57,15 @@ class Steps:
     def _past(self, step: int) -> bool:
         return step < self._newest and step not in self._live
 
-    def _begun(self, step: int) -> bool:
-        """Does the step run here, or has it been answered?"""
-        return step in self._active or step in self._aborting or step in self._answered
-
     def begin(self, step: int, live: tuple[int, ...], active: Active) -> LocalRendezvous | bool:
         """The table of a step that begins; True when it has begun before, False when it is over without. Earlier steps that are
         not in `live` are forgotten."""
         with self._lock:
-            if self._begun(step):
+            if step in self._active or step in self._aborting or step in self._answered:      # it runs here, or did
                 return True
             if step > self._newest:                        # else a later one overtook it on its way
                 self._look_back(step, live)
-            if self._over(step):
+            if step in self._finished or self._past(step):
                 return False
             self._active[step] = active
             if self._early:
@@ -78,9 +74,12 @@ class Steps:
 
     def _look_back(self, step: int, live: tuple[int, ...]) -> None:
         self._newest, self._live = step, frozenset(live) if live else _NONE
-        if self._finished:
+        if live or (self._finished and max(self._finished) >= step):
             self._finished = {one for one in self._finished if not self._past(one)}
             self._answered &= self._finished
+        else:                                              # nearly always
+            self._finished.clear()
+            self._answered.clear()
         if len(self._tables) > len(self._active):
             for one in [s for s in self._tables if self._past(s) and s not in self._active]:
                 self._forget(one)
@@ -110,7 +109,7 @@ class Steps:
         """
         with self._lock:
             table = self._tables.get(step)
-            if table is not None and step in self._active and not self._past(step):
+            if table is not None and step in self._active and (step >= self._newest or step in self._live):
                 return table
             if self._over(step):
                 return None
@@ -138,10 +137,11 @@ class Steps:
         with self._lock:
             active = self._active.pop(step, None)
             awaited = active is None and self._aborting.pop(step, False)
-            table = self._strike(step)
-            if active is not None and step in self._finished:
-                self._answered.add(step)
-            return active, awaited, table
+            if not self._past(step):
+                self._finished.add(step)
+                if active is not None:
+                    self._answered.add(step)
+            return active, awaited, self._forget(step)
 
     def abort(self, step: int, awaited: bool) -> Broken:
         """End a step from outside; `awaited`: the chief waits for its end. Until `done` it counts as aborting."""

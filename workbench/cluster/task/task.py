@@ -282,15 +282,15 @@ class Task:
 
     def on_tensor(self, connection: Connection, frame: Frame) -> None:
         """A frame on a connection from another task."""
-        header = frame.header
-        if header.kind != TENSOR:
+        (kind, _, _, epoch, meta, step, data), _, _ = frame
+        if kind != TENSOR:
             self._on_relayed(connection.peer, frame)
             return
-        (edge, value, dead), step = decode_tensor(frame), header.step
-        nbytes = header.meta + header.data
+        edge, value, dead = decode_tensor(frame)
+        nbytes = meta + data
         if type(value) is Dropped:                             # whoever waits for it, now or later, gets the error
-            value, nbytes = value.error(split_edge(edge).tensor, self.name), header.meta
-        table = self.steps.table(step, connection.peer, nbytes) if header.epoch == self._epoch else None
+            value, nbytes = value.error(split_edge(edge).tensor, self.name), meta
+        table = self.steps.table(step, connection.peer, nbytes) if epoch == self._epoch else None
         if table is None:
             return                                             # late: its step is over
         try:
@@ -302,22 +302,22 @@ class Task:
 
     def _on_relayed(self, peer: str, frame: Frame) -> None:
         """A step that another task passes on, or the word of one to which this passed it on."""
-        header = frame.header
-        if header.kind == THROUGH:
+        (kind, _, _, epoch, _, step, _), _, _ = frame
+        if kind == THROUGH:
             seconds = decode_through(frame)
-            if header.epoch == self._epoch:
-                self._relays.through(header.step, seconds)
+            if epoch == self._epoch:
+                self._relays.through(step, seconds)
             return
-        if header.kind != m.RunStep.kind:
-            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {peer}, expected {TENSOR}, a "
+        if kind != m.RunStep.kind:
+            raise errors.DataLossError(f"{self.name}: got kind {kind} from {peer}, expected {TENSOR}, a "
                                        "tensor; the stream is damaged or the peer has another version")
         order = m.decode(frame)
-        if header.epoch != self._epoch:
+        if epoch != self._epoch:
             return
         try:
-            self._run(header.step, order, peer)      # type: ignore[arg-type]
+            self._run(step, order, peer)      # type: ignore[arg-type]
         except Exception as error:
-            self._reply(failed(error), header.step)
+            self._reply(failed(error), step)
 
     def _fail(self, step: int, error: Exception) -> None:
         shown = error if isinstance(error, errors.Error) else errors.InternalError(f"{type(error).__name__}: {error}")

@@ -34,6 +34,7 @@ __all__ = [
     "encode_tensor",
     "encode_through",
     "frame_of",
+    "header_of",
     "largest_dropped",
     "packed_step",
     "padding",
@@ -79,7 +80,7 @@ class Header(NamedTuple):
     data: int
 
 
-_header: Final = functools.partial(tuple.__new__, Header)      # as Header(*fields), without a call of Python's
+header_of: Final = functools.partial(tuple.__new__, Header)      # as Header(*fields), without a call of Python's
 
 
 class Dropped:
@@ -121,7 +122,7 @@ def parse_header(buffer: Any, offset: int = 0) -> Header:
     fields = HEADER.unpack_from(buffer, offset)
     if fields[0] != MAGIC or fields[1] != VERSION or fields[6] > MAX_META or fields[8] > MAX_DATA:
         _refuse(fields)
-    return _header(fields[2:])
+    return header_of(fields[2:])
 
 
 def _refuse(fields: tuple[Any, ...]) -> NoReturn:
@@ -263,16 +264,16 @@ def _head(edge: str, dead: bool, dtype: str, shape: tuple[int, ...], nbytes: int
 
 def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:
     """(edge, value, dead) of a tensor frame; the value shares its memory. DataLossError when it cannot be right."""
-    header, meta, data = frame
+    (_, flags, _, _, _, _, nbytes), meta, data = frame
     described = _described if len(meta) <= _SHORT else _described.__wrapped__
-    edge, dtype, shape, plain = described(header.flags, bytes(meta), header.data)
-    dead = header.flags & _DEAD != 0
+    edge, dtype, shape, plain = described(flags, bytes(meta), nbytes)
+    dead = flags & _DEAD != 0
     if plain is not None and type(data) is not Dropped:
         return edge, np.ndarray(shape, plain, b"" if data is None else data), dead
     if dtype:
-        return edge, array_from(dtype, shape, header.data, b"" if data is None else data, 0, edge), dead
+        return edge, array_from(dtype, shape, nbytes, b"" if data is None else data, 0, edge), dead
     if data is not None:
-        raise errors.DataLossError(f"Tensor {edge}: {header.data} bytes came with a valueless token; the stream "
+        raise errors.DataLossError(f"Tensor {edge}: {nbytes} bytes came with a valueless token; the stream "
                                    "is damaged")
     return edge, None, dead
 

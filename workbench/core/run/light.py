@@ -67,7 +67,7 @@ class LightRun:
     """One step, as `StepRun`, which has the same answer for it. Whichever thread brings a tensor, one at a time handles it
     and runs what that makes ready; others leave theirs to it."""
 
-    __slots__ = ("_adopted", "_arrivals", "_busy", "_dead", "_done", "_expected", "_instance", "_left", "_lock", "_over",
+    __slots__ = ("_adopted", "_arrivals", "_dead", "_done", "_expected", "_instance", "_left", "_lock", "_over",
                  "_rendezvous", "_returned", "_script", "_send", "_step", "_values")
 
     def __init__(self, script: Script, instance: Instance, feeds: Iterable[Any], step: int, rendezvous: Rendezvous,
@@ -78,10 +78,11 @@ class LightRun:
         self._left, self._expected = script.counts.copy(), len(script.edges)
         self._dead: set[int] = set()                                      # places of the dead tensors that came
         self._arrivals: deque[tuple[int, Any, bool]] = deque()
-        self._lock, self._busy, self._over = threading.Lock(), True, False
+        self._lock, self._over = threading.Lock(), False      # who holds the lock handles what arrives
 
     def start(self) -> None:
         """Begin; returns when nothing is left to do at once in this thread."""
+        self._lock.acquire()                                  # what arrives meanwhile waits, after a failure for ever
         self._adopted = threading.get_ident()
         adopt_threads(True)
         self._instance.begin(self._step, self._send)
@@ -93,6 +94,7 @@ class LightRun:
             return
         for place, edge in enumerate(self._script.edges):
             self._rendezvous.receive(edge, partial(self._arrived, place))
+        self._lock.release()
         self._go_on()
 
     def cancel(self, error: BaseException) -> None:
@@ -100,23 +102,25 @@ class LightRun:
         self._arrived(-1, error, False)
 
     def _arrived(self, place: int, value: Any, dead: bool) -> None:
-        with self._lock:
-            if self._busy:
-                self._arrivals.append((place, value, dead))
+        if self._lock.acquire(False):
+            try:
+                self._take(place, value, dead)
+            finally:
+                self._lock.release()
+            if not self._arrivals:
                 return
-            self._busy = True
-        self._take(place, value, dead)
+        else:
+            self._arrivals.append((place, value, dead))      # NOTE: first this, then the look whether somebody is at it
         self._go_on()
 
     def _go_on(self) -> None:
-        """Handle what arrived meanwhile."""
-        while True:
-            with self._lock:
-                if not self._arrivals:
-                    self._busy = False
-                    return
-                arrival = self._arrivals.popleft()
-            self._take(*arrival)
+        """Handle what arrived meanwhile, unless another thread does."""
+        while self._arrivals and self._lock.acquire(False):
+            try:
+                while self._arrivals:
+                    self._take(*self._arrivals.popleft())
+            finally:
+                self._lock.release()
 
     def _take(self, place: int, value: Any, dead: bool) -> None:
         if self._over:
