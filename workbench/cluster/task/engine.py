@@ -71,8 +71,8 @@ class GraphEngine:
         plan = compile_plan(loaded, handle, type_of(device))
         light = type_of(device) == "CPU" and is_light(plan)
         pool = InstancePool(plan, self.container, device, self._arenas, light)
-        self._prepared[handle] = _Prepared(plan, nodes_of(plan), script_of(plan) if light else None, pool, light,
-                                           plan.contextual)
+        script = script_of(plan) if light and not plan.single else None
+        self._prepared[handle] = _Prepared(plan, nodes_of(plan), script, pool, light, plan.contextual)
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
             done: Done, trace: int, of: TryOf | None = None) -> None:
@@ -89,10 +89,13 @@ class GraphEngine:
         if self._cleared != self.container.cleared:
             self._bind_anew()
         send = functools.partial(self._send, send)
-        tried = self._begin_try(of, step)
+        tried = None if of is None else self._begin_try(of, step)
         if not prepared.light:
             self._running[step] = _announced
         try:
+            if prepared.script is not None and trace < SPANS:      # nearly all short steps
+                self._lightly(prepared, prepared.script, step, values, send, rendezvous, done, tried)
+                return
             if not prepared.light:
                 release_receiver(needed=True)          # from here on an abort may come, on another thread
             if prepared.plan.single and type_of(prepared.pool.device) == "CPU":
@@ -103,9 +106,7 @@ class GraphEngine:
             self._over(step)
             raise
 
-    def _begin_try(self, of: TryOf | None, step: int) -> Try | None:
-        if of is None:
-            return None
+    def _begin_try(self, of: TryOf, step: int) -> Try:
         over = errors.AbortedError(f"step {step}: it is being tried again")
         return self.container.get(_LEDGER, Ledger, Ledger).begin(of, step, functools.partial(self.abort, step, over))
 
@@ -164,11 +165,6 @@ class GraphEngine:
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
             self._over(step)
             done(results if error is None else error)      # type: ignore[arg-type]
-        if prepared.script is not None and trace < SPANS:
-            light = LightRun(prepared.script, instance, values, step, rendezvous, send, ended, prepared.pool.give)
-            self._running[step] = light.cancel
-            light.start()
-            return
         hands = _NO_HANDS if prepared.light else Hands(self._crew, self._helpers)
         run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, hands,
                       self.context.journal, _little if prepared.light else _computing, trace >= SPANS,
@@ -178,6 +174,18 @@ class GraphEngine:
         else:
             prepared.pool.abandon(instance)
             done(_aborted(step))
+
+    def _lightly(self, prepared: _Prepared, script: Script, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
+                 done: Done, tried: Try | None) -> None:
+        instance = prepared.pool.take(adopts=False)
+        instance.tried = tried
+
+        def ended(results: list[Any] | None, error: BaseException | None) -> None:
+            self._over(step)
+            done(results if error is None else error)      # type: ignore[arg-type]
+        light = LightRun(script, instance, values, step, rendezvous, send, ended, prepared.pool.give)
+        self._running[step] = light.cancel
+        light.start()
 
     def unregister(self, handle: str) -> None:
         self._prepared.pop(handle, None)

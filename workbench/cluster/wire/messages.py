@@ -323,12 +323,13 @@ def _packer() -> msgpack.Packer:
 
 def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> list[Any]:
     """The buffers to send, header first; small frames come as one. The arrays of large ones are not copied."""
-    if isinstance(message, RunStep) and not (message.feeds or message.live or message.sequence):
-        return plain_order(message.handle, message.trace, message.relay, session, epoch, step)
-    if isinstance(message, Tensor):
-        return frames.encode_tensor(message.edge, message.value, message.dead, session, epoch, step)
-    if isinstance(message, Through):
-        return [frames.encode_through(message.seconds, session, epoch, step)]
+    kind: Any = type(message)
+    if kind is Through:
+        return [frames.encode_through(message.seconds, session, epoch, step)]      # type: ignore[attr-defined]
+    if kind is RunStep and not (message.feeds or message.live or message.sequence):      # type: ignore[attr-defined]
+        return plain_order(message.handle, message.trace, message.relay, session, epoch, step)      # type: ignore[attr-defined]
+    if kind is Tensor:
+        return frames.encode_tensor(message.edge, message.value, message.dead, session, epoch, step)      # type: ignore[attr-defined]
     return _packed(message, session, epoch, step)
 
 
@@ -356,18 +357,19 @@ def _packed(message: Message, session: int, epoch: int, step: int) -> list[Any]:
 
 def decode(frame: Frame) -> Message:
     """The record in a frame; DataLossError names message, field and value for anything that does not fit."""
-    kind = _BY_KIND.get(frame.header.kind)
+    header, meta, data = frame
+    kind = _BY_KIND.get(header[0])
     if kind is None:
         raise errors.DataLossError(f"frame: kind is {frame.header.kind}, expected 1 to {len(_BY_KIND)}; "
                                    "the stream is damaged or the peer has another version")
-    if kind is RunStep and frame.data is None and len(frame.meta) <= _SHORT:
-        return _ordered(bytes(frame.meta))
+    if kind is RunStep and data is None and len(meta) <= _SHORT:
+        return _ordered(bytes(meta))
     if kind is Tensor:
         edge, value, dead = frames.decode_tensor(frame)
         return Tensor(edge, dead, value)
     if kind is Through:
         return Through(frames.decode_through(frame))
-    return _unpacked(kind, frame.meta, frame.data)
+    return _unpacked(kind, meta, data)
 
 
 @functools.lru_cache(_KEPT)
