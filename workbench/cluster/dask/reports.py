@@ -47,13 +47,21 @@ class Reporter:
                 told.result(self._timeout)
 
     def summary(self) -> None:
-        """What each task's steps consist of, the verdict, who is lost and what is no number: what every other view says."""
+        """What each task's steps consist of, the verdict, who is lost and what is no number: what every other view says.
+
+        What the accounts cost counts as taking in what tasks record, which decides how often they do (`Tracker.trace_level`).
+        """
         status = self._journal.status
         lost = {one.task: f"{one.cause}. {one.fix}" for one in status.lost}
         wrong = {"lost": lost, "broken": [f"{fact} {fix}" for fact, fix in broken(status)]}
         if wrong != self._wrong:
             self._wrong = wrong
             self._tell({"session": self._session, **wrong})
+        began = time.thread_time()
+        self._account()
+        self._journal.taking += time.thread_time() - began
+
+    def _account(self) -> None:
         self._books.advance()
         version, found = self._books.version, self._books.summary
         if version != self._told:
