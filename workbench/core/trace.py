@@ -208,7 +208,7 @@ class Journal:
         self.kernel: Callable[[str, str], list[tuple[str, str]]] = lambda executable, operation: []  # how it is computed
         self.knobs: dict[str, Any] = {}      # name -> who has a KnobRecord as `record` and may `move` (`core/run/knob.py`)
         self.lost_elsewhere: dict[str, int] = {}               # task -> spans it could not keep until they were sent
-        self.taking = 0.0            # seconds of processor time that spans from elsewhere took: to be taken in, and accounted for in Dask
+        self.taking = 0.0            # seconds of processor time that spans from elsewhere took, accounts for Dask included
         self._clocks: dict[str, Clock] = {}
         self._told: dict[str, float] = {}      # task elsewhere that is there -> until when it has told what ended, our clock
 
