@@ -2,8 +2,9 @@
 
     python -m benchmarks.panel_update [TOPIC ...]
 
-One look at the journal and one page's update, packed, and what seven more pages add to one; then ratios, which say as much
-on a busy machine: what the timeline adds, what eight pages cost beside one, what is left when no view is visible.
+One turn of the hub, of which there are ten a second (two of them read what is new), and one page's update, packed, and what
+seven more pages add to one; then ratios, which say as much on a busy machine: what the timeline adds, what eight pages cost
+beside one, what is left when no view is visible.
 """
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class Sent:
 
 
 def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float], list[float], list[int]]:
-    """(milliseconds of CPU of the look, of telling all pages) of each update, bytes of what one page was told."""
+    """(milliseconds of CPU of the turn, of telling all pages) of each update, bytes of what one page was told."""
     journal = Journal(capacity=500_000)
     journal.enabled = True
     hub, sent = Hub(journal), Sent()
@@ -72,7 +73,7 @@ def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float
             step(journal, number, now - 1.0 + i / RATE, workers)
             number += 1
         began = time.thread_time()
-        hub.look()
+        hub.turn()
         looked = time.thread_time()
         for peer in peers:
             if peer.ready(now := time.monotonic()):

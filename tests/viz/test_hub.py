@@ -370,6 +370,43 @@ def test_eight_pages_read_the_journal_once(journal):
     assert len(reads) == 1
 
 
+def test_eight_pages_that_have_the_same_are_told_one_picture(journal):
+    """Made once, whatever is new since they were told last, and so packed once (`widgets/test_peer.py`)."""
+    hub = hub_of(journal)
+    pages = [Page(hub, work={}, steps={}, series={}, operations={}, timeline={}, graph={}) for _ in range(8)]
+    for number in range(20, 23):
+        fixtures.write_step(journal, number, journal.origin + number)
+        hub.look(time.perf_counter() + number)
+        told = [page.take(float(number)).topics for page in pages]
+        assert told[0] and all(list(each) == list(told[0]) for each in told)
+        assert all(each[topic] is record for each in told for topic, record in told[0].items())
+
+
+def test_the_journal_is_read_on_a_beat_and_at_once_where_somebody_asks_or_the_state_is_another(journal, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("workbench.viz.hub.time", clock)
+    hub, looks = hub_of(journal), []
+    journal.set_status(state="running", session="session_0")
+    page, look = Page(hub, work={}), hub.look
+    monkeypatch.setattr(hub, "look", lambda now: (looks.append(round(clock.now, 1)), look(now)))
+
+    def turns(count: int) -> list[float]:
+        looks.clear()
+        for _ in range(count):
+            clock.now += 0.1
+            hub.turn()
+        return list(looks)
+    began = clock.now
+    assert turns(1) == [round(began + 0.1, 1)]
+    assert turns(15) == pytest.approx([began + 0.6, began + 1.1, began + 1.6])
+    page.watcher.watch({"steps": {}})
+    assert len(turns(2)) == 1
+    journal.set_status(state="failed")
+    assert len(turns(1)) == 1 and hub.said["state"] == "failed" and not turns(1)
+    journal.set_status(step=7, counted=True)
+    assert not turns(1) and hub.said["step"] == 7
+
+
 def test_a_topic_that_is_watched_again_comes_whole(journal):
     page = Page(hub_of(journal))
     page.look()

@@ -8,6 +8,7 @@ import pytest
 from workbench.core.run.gate import Gate
 from workbench.core.trace import Journal
 from workbench.viz.hub import hub_of
+from workbench.widgets import wire
 from workbench.widgets.peer import PACE, WINDOW, Peer
 
 pytestmark = pytest.mark.tiny
@@ -55,6 +56,23 @@ def told_without_an_answer(pictures: bool) -> list[Any]:
         if peer.ready(float(now)):
             peer.serve(float(now))
     return line.said
+
+
+def test_what_several_pages_are_told_is_packed_once(monkeypatch):
+    journal, packed, pack = Journal(), list[Any](), wire.pack
+    hub, lines = hub_of(journal), [Line() for _ in range(8)]
+    peers = [Peer(line, hub, Gate(journal), answered=True) for line in lines]
+    monkeypatch.setattr("workbench.widgets.peer.pack", lambda *given: packed.append(given[0]) or pack(*given))
+    for peer in peers:
+        peer.watcher.watch({"series": None})
+    for number in range(3):
+        journal.point("loss", number, 1.0 / (1 + number))
+        hub.look()
+        packed.clear()
+        for peer in peers:
+            peer.serve(100.0 + number)
+        assert sum("series" in given for given in packed if isinstance(given, dict)) == 1
+        assert len({str(line.said[-1]["topics"]) for line in lines}) == 1 and "series" not in lines[0].said[-1]
 
 
 def test_a_page_that_does_not_answer_is_shown_no_more_than_a_few_pictures():

@@ -17,7 +17,8 @@ from workbench.viz.verdict import BEFORE, UNKNOWN, Summary, complete, judging, r
 __all__ = ["Books", "Sample", "books_of"]
 
 JUDGED = 0.5  # seconds between two verdicts
-SAMPLED = 350  # spans per update, as they usually come, beyond which one step in two, in four, … is accounted for
+SAMPLED = 3500  # spans per second, as they usually come, beyond which one step in two, in four, … is accounted for
+SHORTEST = 0.1  # seconds in which spans came, at least: a batch that was read sooner is no higher rate
 STEP = 15  # spans that a step counts for besides its own: what it costs however few it has
 CHANGES = 50  # of the sample that are remembered, for spans that come late
 ACCOUNTS = 160  # tasks times steps that are accounted for per verdict, at least one step: of many a sample;
@@ -39,24 +40,26 @@ class Sample:
     def __init__(self) -> None:
         self._run = ""
         self._froms, self._strides = [0], [1]  # from each of these steps on, one step in so many
-        self._usual = 0.0  # spans of steps in a batch
+        self._usual = 0.0  # spans of steps in a second
 
-    def of(self, batch: Batch, run: str, sparing: bool) -> list[Piece]:
-        """Those of `batch`; fewer later on where these were many and it may be `sparing`."""
+    def of(self, batch: Batch, run: str, sparing: bool, seconds: float = SHORTEST) -> list[Piece]:
+        """Those of `batch`, which came within so many `seconds`; fewer later on where these were many and it may be
+        `sparing`."""
         if run != self._run:
             self._run, self._froms, self._strides = run, [0], [1]
         pieces = batch.pieces
         chosen = [piece for piece in pieces if (piece.step * _SCATTER >> 16) % self._stride(piece.step) == 0]
         if sparing and pieces and min(piece.step for piece in pieces) >= self._froms[-1]:
-            self._pace(sum(STEP + len(piece.places) for piece in pieces), max(piece.step for piece in pieces) + 1)
+            seen = sum(STEP + len(piece.places) for piece in pieces) / max(SHORTEST, seconds)
+            self._pace(seen, max(piece.step for piece in pieces) + 1)
         return chosen
 
     def _stride(self, step: int) -> int:
         return self._strides[max(0, bisect_right(self._froms, step) - 1)]
 
-    def _pace(self, seen: int, following: int) -> None:
+    def _pace(self, seen: float, following: int) -> None:
         """As many spans as usually come decide, not those of this batch: a step of many tasks is more than `SAMPLED` alone."""
-        self._usual = 0.8 * self._usual + 0.2 * seen if self._usual else float(seen)
+        self._usual = 0.8 * self._usual + 0.2 * seen if self._usual else seen
         now = self._strides[-1]
         wanted = 2 * now if self._usual > SAMPLED * now else now // 2 if now > 1 and 4 * self._usual < SAMPLED * now else now
         if wanted != now:
@@ -91,6 +94,11 @@ class Books:
             rows = self.spans.new(shared.since if shared is not None else None)
             self._advance(shared.batch(rows) if shared is not None else Batch(rows), time.perf_counter())
 
+    @property
+    def judging(self) -> bool:
+        """Is a verdict in work? It goes on with the next spans."""
+        return self._work is not None
+
     def steps_since(self, cursor: int) -> tuple[int, list[Step]]:
         """(next cursor, the steps accounted for since `cursor`, as far as they are kept)."""
         with self._lock:
@@ -99,7 +107,8 @@ class Books:
             return count, [steps[i] for i in range(len(steps) - new, len(steps))]
 
     def _advance(self, batch: Batch, now: float) -> None:
-        self._unsettled |= self._accounting.take(batch, self._sample.of(batch, self._session(), self._judged is not UNKNOWN))
+        chosen = self._sample.of(batch, self._session(), self._judged is not UNKNOWN, now - self._looked)
+        self._unsettled |= self._accounting.take(batch, chosen)
         if self._work is None and self._unsettled and now >= self._next:
             self._work, self._began = self._working(self._accounting.quiet_since(now)), now
         before, began = self._judged, time.thread_time()

@@ -18,9 +18,10 @@ from workbench.viz.reader import Shared, per_journal
 from workbench.viz.schema import Answer, Update
 from workbench.viz.views import VIEWS, View, parameters
 
-__all__ = ["HEARTBEAT", "LARGEST", "RATE", "Hub", "Sink", "Watcher", "hub_of"]
+__all__ = ["BEAT", "HEARTBEAT", "LARGEST", "RATE", "Hub", "Sink", "Watcher", "hub_of"]
 
 RATE = 10.0  # updates per second, at most
+BEAT = 0.5  # seconds between two looks at the journal of which nobody asked for one: pages are told no more often
 LARGEST = 64_000  # bytes of an update
 HEARTBEAT = 1.0  # seconds between two looks while nobody watches anything
 DESCRIBED = 20  # lost tasks whose cause and fix travel; of the others the name
@@ -139,10 +140,13 @@ class Hub:
         self._books, self._shared = books_of(journal), Shared(journal.rows_since)
         self._views: dict[str, View] = {topic: kind(journal, self._books, self._shared) for topic, kind in VIEWS.items()}
         self._faults: dict[str, str] = {}
+        self._looks = 0
+        self._news: dict[str, tuple[int, Any, Any, tuple[Any, Any, str]]] = {}  # topic -> look, sent, parameters and answer
         self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         self._sinks: list[weakref.ref[Sink]] = []
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
+        self._asked, self._looked = True, float("-inf")  # did somebody since the last look, and when that was
         self.said = self.status()  # the status at the last look
 
     # watching
@@ -185,6 +189,8 @@ class Hub:
         """Read what is new, once for all views that somebody watches."""
         now = time.perf_counter() if now is None else now
         with self._lock:
+            self._asked, self._looked = False, now
+            self._looks += 1
             watched = self.watched
             self._shared.renew()
             self._account(any(VIEWS[topic].accounts for topic in watched))
@@ -195,6 +201,14 @@ class Hub:
                     for reader in view.readers:
                         reader.rest()
             self.said = self.status()
+
+    def turn(self) -> None:
+        """Look where it is time, somebody asked, the state is another or a verdict is in work; else at the state alone."""
+        now, said = time.perf_counter(), self.status()
+        if self._asked or now - self._looked >= BEAT or said["state"] != self.said["state"] or self._books.judging:
+            self.look(now)
+        else:
+            self.said = said
 
     def _account(self, wanted: bool) -> None:
         if not wanted:
@@ -224,18 +238,25 @@ class Hub:
         with self._lock:
             for topic in topics:
                 if self._faults.pop(topic, ""):
+                    self._news.pop(topic, None)
                     self._views[topic] = VIEWS[topic](self.journal, self._books, self._shared)
 
     def news(self, topic: str, sent: Any, params: Any) -> tuple[Any, Any, str]:
-        """(record or None, what the watcher has then, why it cannot be shown or "")."""
+        """(record or None, what the watcher has then, why it cannot be shown or ""): the same for those who have the same."""
         with self._lock:
-            fault = self._faults.get(topic, "")
-            if not fault:
-                try:
-                    return *self._views[topic].delta(sent, params), ""
-                except Exception as raised:
-                    self._failed(topic, raised)
-            return None, sent, self._faults[topic]
+            look, had, asked, answer = self._news.get(topic, (-1, None, None, (None, None, "")))
+            if look != self._looks or had is not sent or asked != params:
+                answer = self._made(topic, sent, params)
+                self._news[topic] = self._looks, sent, params, answer
+            return answer
+
+    def _made(self, topic: str, sent: Any, params: Any) -> tuple[Any, Any, str]:
+        if topic not in self._faults:
+            try:
+                return *self._views[topic].delta(sent, params), ""
+            except Exception as raised:
+                self._failed(topic, raised)
+        return None, sent, self._faults[topic]
 
     def whole(self, topic: str, params: Any = None) -> Any:
         """The whole picture of a topic as its record, for those who live in this process; None before there is one."""
@@ -265,17 +286,18 @@ class Hub:
 
     def wake(self) -> None:
         """Look now."""
+        self._asked = True
         self._wake.set()
 
     def tick(self) -> float | None:
-        """One look and one call of each sink; the seconds until the next, None when nobody is left to serve."""
+        """One turn and one call of each sink; the seconds until the next, None when nobody is left to serve."""
         began = time.monotonic()
         with self._lock:
             sinks = [sink for one in self._sinks if (sink := one()) is not None]
             if not sinks:
                 self._thread = None
                 return None
-        self.look()
+        self.turn()
         for sink in sinks:
             try:
                 sink.serve(time.monotonic())

@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from workbench import errors
 from workbench.core.run.gate import Gate
-from workbench.viz.hub import Hub
+from workbench.viz.hub import BEAT, Hub
 from workbench.viz.schema import Answer, Update
 from workbench.widgets.commands import carry_out
 from workbench.widgets.wire import pack, size, written
@@ -19,7 +20,8 @@ __all__ = ["SILENT", "WINDOW", "Carrier", "Peer"]
 
 WINDOW = 6  # updates with pictures that a peer may still have to acknowledge; a page does so for four together
 # (`labextension/src/talk.ts`), for each time makes the kernel look busy and idle, which JupyterLab draws
-PACE = 0.5  # seconds between two updates of a page that asked for nothing: each message costs it more than what it draws
+PACE = 0.9 * BEAT  # seconds between two updates of a page that asked for nothing, each message costs it more than what it
+# draws: all pages are told on the hub's beat, what is read and made then is that of all of them
 SILENT = 20.0  # seconds without an expected acknowledgement after which a peer counts as gone; a page may take half of them
 
 
@@ -29,12 +31,30 @@ class Carrier(Protocol):
     def send(self, data: Any, *, buffers: list[bytes]) -> None: ...
 
 
+class _Press:
+    """Packs what pages are told: what several of them hear at once once."""
+
+    def __init__(self) -> None:
+        self._newest: tuple[Mapping[str, Any], tuple[Any, list[bytes]]] = {}, ({}, [])
+
+    def packed(self, topics: Mapping[str, Any]) -> tuple[Any, list[bytes]]:
+        before, packed = self._newest
+        if list(before) != list(topics) or any(before[topic] is not record for topic, record in topics.items()):
+            packed = written(pack(topics))
+            self._newest = topics, packed
+        return packed
+
+
+_presses: WeakKeyDictionary[Hub, _Press] = WeakKeyDictionary()  # of those who watch one hub
+
+
 class Peer:
     """A page never has more than `WINDOW` updates with pictures to acknowledge, so a slow one sees fewer, the newest."""
 
     def __init__(self, carrier: Carrier, hub: Hub, gate: Gate, answered: bool) -> None:
         self._carrier, self._hub, self._gate = carrier, hub, gate
         self.watcher = hub.watcher(weigh=self._weigh)
+        self._press = _presses.setdefault(hub, _Press())
         self._weighed: tuple[Any, Any, list[bytes]] = (None, None, [])  # the topics of an update, and what they are packed
         self.answered = answered  # False: announced by us, nobody has answered yet
         self._sequence = self._acknowledged = 0
@@ -84,8 +104,8 @@ class Peer:
         self._carrier.send(data, buffers=buffers)
 
     def _weigh(self, update: Update) -> int:
-        """Bytes that an update takes; its pictures are packed and written once, for this and for their way."""
-        self._weighed = update.topics, *written(pack(update.topics))
+        """Bytes that an update takes; its pictures are packed and written once, for this and for their way to all pages."""
+        self._weighed = update.topics, *self._press.packed(update.topics)
         return size(self._packed(update))
 
     def _packed(self, update: Update) -> tuple[Any, list[bytes]]:

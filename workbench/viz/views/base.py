@@ -16,6 +16,11 @@ __all__ = ["VIEWS", "NoParameters", "View", "parameters", "view"]
 class NoParameters:
     """A view that is the same for everybody."""
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    __hash__ = None  # type: ignore[assignment]  # as all parameters
+
 
 class View:
     """One topic. Instances live in a hub, one for all who watch; what differs between them are `params` and `sent`.
