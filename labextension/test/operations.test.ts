@@ -50,6 +50,31 @@ describe('operations and devices', () => {
     );
   });
 
+  it('keep what a person has selected while numbers and order change', () => {
+    const section = new OperationsSection();
+    document.body.append(section.node);
+    section.show({ ...NOTHING, operations }, new Set());
+    const rows = [...section.node.querySelectorAll('table:first-of-type tr')];
+    const text = (node: Node): Node => (node.lastChild ? text(node.lastChild) : node);
+    const selection = document.getSelection()!;
+    selection.setBaseAndExtent(text(rows[2].children[2]), 1, text(rows[3].children[5]), 4);
+    const more = {
+      ...operations,
+      rows: [row('x', 0.5), { ...row('layer/matmul', 0.3), runs: 9 }, { ...row('layer/add', 0.125), runs: 99 }]
+    };
+    section.show(
+      { ...NOTHING, operations: { ...more, rows: more.rows.map(one => ({ ...one, runs: one.runs + 1 })) } },
+      new Set()
+    );
+    expect([selection.isCollapsed, selection.anchorNode!.textContent, selection.focusNode!.textContent]).toEqual([
+      false,
+      '100',
+      '50 %'
+    ]);
+    expect([selection.anchorOffset, selection.focusOffset]).toEqual([1, 4]);
+    section.node.remove();
+  });
+
   it('say what is missing', () => {
     const section = new OperationsSection();
     section.show(NOTHING, new Set());

@@ -59,6 +59,19 @@ describe('a voice', () => {
     expect(heard(1000, () => voice.alarm(['worker:1 was lost.']))).toEqual(['!worker:1 was lost.']);
   });
 
+  it('says the newest every two seconds while a key is held down, and at once when it is let go', () => {
+    new Voice(root);
+    const held = (milliseconds: number) => {
+      for (let at = 0; at < milliseconds; at += 50) {
+        speak(root, `step ${at}`);
+        vi.advanceTimersByTime(50);
+      }
+    };
+    expect(heard(0, () => held(1900))).toEqual([]);
+    expect(heard(1000, () => undefined)).toEqual(['step 1850']);
+    expect(heard(1000, () => held(5000))).toEqual(['step 1950', 'step 3950', 'step 4950']);
+  });
+
   it('lets what changes often rest, and says the newest of it', () => {
     const voice = new Voice(root);
     expect(heard(1000, () => voice.tell('verdict', 'one', 'one', 10_000))).toEqual(['one']);

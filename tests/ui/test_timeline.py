@@ -69,7 +69,15 @@ def test_a_running_cluster_is_followed_held_measured_and_picked(lab: Lab, notebo
     lab.page.wait_for_selector(f"{SUMS}:has-text('Selected: '):has-text(' on {rows} rows, ')")
     lab.picture("timeline-selected")
     lab.page.keyboard.press("Escape")
-    lab.page.wait_for_selector(f"{SUMS}:has-text('In sight: ')")
+    lab.page.wait_for_selector(f"{SUMS}:has-text('In sight: '):has-text(' on {rows} rows, ')")
+    # links told apart: a row for each task that something comes from, three to the server, one to each worker
+    links = lab.page.locator(".wb-Timeline button:text-is('Links')")
+    links.click()
+    lab.page.wait_for_selector(f"{SUMS}:has-text(' on {rows + 6} rows, ')")
+    assert links.get_attribute("aria-pressed") == "true" and lab.page.evaluate(f"() => {NUMBER}") == held
+    lab.picture("timeline-links")
+    links.click()
+    lab.page.wait_for_selector(f"{SUMS}:has-text(' on {rows} rows, ')")
     # any recorded step, the one before, and back to the newest
     lab.page.locator(".wb-Timeline input").fill("7")
     lab.page.keyboard.press("Enter")

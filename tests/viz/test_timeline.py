@@ -287,6 +287,28 @@ def test_two_hundred_tasks_fit_in_an_update():
     assert len(view.lanes) == 100 and view.lane_count == 256 * 3
 
 
+@pytest.mark.parametrize(("bound", "many"), [(1_000_000, 6), (1, 1)])
+def test_spans_of_steps_are_kept_within_a_bound_and_while_somebody_moves_through_them(monkeypatch, bound: int, many: int):
+    """They may be ones that the journal has forgotten."""
+    monkeypatch.setattr("workbench.viz.views.timeline.WHOLE", bound)
+    hub = hub_of(journal_of(run(Plant(workers=4, servers=2, steps=8))))
+    view, watchers = hub._views["timeline"], [hub.watcher()]
+
+    def watch(**topics: object) -> None:
+        watchers[0].watch(topics)
+        hub.look()
+        watchers[0].take(0.0, lambda update: None)
+    for number in range(6):
+        watch(timeline={"step": number})
+    assert len(view._wholes) == many and all(len(whole) for whole, *_ in view._wholes.values())
+    watch()
+    assert not view._wholes and not view._views
+    watch(timeline={"step": 3})
+    assert view._wholes and view._views
+    watchers.clear()
+    assert hub.tick() is None and not view._wholes and not view._views
+
+
 def test_nothing_recorded_is_nothing_to_show():
     hub = hub_of(Journal(capacity=10))
     assert hub.whole("timeline") is None

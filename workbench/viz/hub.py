@@ -198,8 +198,8 @@ class Hub:
                 if view.always or topic in watched:
                     self._advance(topic, view, now)
                 else:
-                    for reader in view.readers:
-                        reader.rest()
+                    view.rest()
+                    self._news.pop(topic, None)
             self.said = self.status()
 
     def turn(self) -> None:
@@ -296,6 +296,9 @@ class Hub:
             sinks = [sink for one in self._sinks if (sink := one()) is not None]
             if not sinks:
                 self._thread = None
+                for topic in self._views.keys() - self.watched:
+                    self._views[topic].rest()
+                self._shared.renew()
                 return None
         self.turn()
         for sink in sinks:

@@ -1,7 +1,8 @@
 /** What a page says to readers of screens: one region for what can wait, one for alarms. Nothing else speaks by itself. */
 
 const EVENT = 'wb-speak';
-const TOGETHER = 150; // milliseconds in which what comes is said together
+const TOGETHER = 150; // milliseconds in which what comes is said together: it waits for a pause of so many,
+const HELD = 2000; // but no longer than this: while a key is held down there is none
 
 interface Speech {
   text: string;
@@ -59,14 +60,17 @@ export class Voice {
 
   private _plan(): void {
     const now = performance.now();
-    const next = Math.min(...[...this._waiting.values()].map(one => one.due));
-    const wait = this._alarms.length ? 0 : next - now;
+    const next = this._alarms.length ? now : Math.min(...[...this._waiting.values()].map(one => one.due));
+    if (next <= now) {
+      this._since = Math.min(this._since, now);
+    }
     clearTimeout(this._due);
-    this._due = setTimeout(() => this._speak(), Math.max(TOGETHER, wait));
+    this._due = setTimeout(() => this._speak(), Math.min(Math.max(TOGETHER, next - now), this._since + HELD - now));
   }
 
   private _speak(): void {
     const now = performance.now();
+    this._since = Infinity;
     const ready = [...this._waiting].filter(([, { due }]) => due <= now + 1);
     for (const [topic, { key }] of ready) {
       this._waiting.delete(topic);
@@ -83,6 +87,7 @@ export class Voice {
   private _said = new Map<string, { key: string; at: number }>();
   private _alarms: string[] = [];
   private _wrong: string[] = [];
+  private _since = Infinity; // since when there is something to say
   private _due: ReturnType<typeof setTimeout> | undefined;
 }
 

@@ -1,5 +1,6 @@
 /** Which operations take the time, and what lies on which device. */
 import type { OperationsView } from '../contract';
+import { arrange, become, Kept, put, say } from '../kit/keep';
 import { bytes, count, exactly, format, shortDevice, taskOf } from '../kit/text';
 import { Section } from '../kit/section';
 import { defineView } from '../kit/view';
@@ -21,35 +22,24 @@ export class OperationsSection extends Section {
     if (view && (view !== this._view || [...lost].join() !== [...this._lost].join())) {
       this._view = view;
       this._lost = lost;
-      this._lead.textContent = leadOf(view);
-      this._times.hidden = !view.rows.length;
-      this._times.replaceChildren(
-        headOf('Operation', 'Device', 'Runs', 'Median', 'Longest', 'Share of all'),
-        ...view.rows.map(row =>
-          rowOf(
-            named(row.name, row.type),
-            placed(row.device, row.color, lost),
-            row.runs.toLocaleString('en'),
-            exactly(row.median),
-            exactly(row.longest),
-            share(row.share)
-          )
-        )
-      );
-      this._placed.replaceChildren(
-        headOf('Device', 'Operations', 'Variables', 'Receives a step', 'Scopes'),
-        ...view.devices.map(one =>
-          rowOf(
-            placed(one.device, one.color, lost),
-            one.operations.toLocaleString('en'),
-            bytes(one.state_bytes),
-            bytes(one.received_bytes),
-            one.scopes
-          )
-        )
-      );
-      this._hint.textContent = noteOf(view);
-      this._hint.hidden = !this._hint.textContent;
+      say(this._lead, leadOf(view));
+      put(this._times, { hidden: !view.rows.length });
+      const times = this._timesOf.of(view.rows.map(({ name, type, device }) => [name, type, device].join('\n')));
+      times.forEach((line, i) => {
+        const row = view.rows[i];
+        const texts = [row.runs.toLocaleString('en'), exactly(row.median), exactly(row.longest)];
+        line.show([named(row.name, row.type), placed(row.device, row.color, lost), ...texts, share(row.share)]);
+      });
+      arrange(this._times, [this._timesHead, ...times.map(line => line.node)]);
+      const devices = this._devicesOf.of(view.devices.map(one => one.device));
+      devices.forEach((line, i) => {
+        const one = view.devices[i];
+        const amounts = [one.operations.toLocaleString('en'), bytes(one.state_bytes), bytes(one.received_bytes)];
+        line.show([placed(one.device, one.color, lost), ...amounts, one.scopes]);
+      });
+      arrange(this._placed, [this._placedHead, ...devices.map(line => line.node)]);
+      say(this._hint, noteOf(view));
+      put(this._hint, { hidden: !this._hint.textContent });
     }
   }
 
@@ -57,7 +47,11 @@ export class OperationsSection extends Section {
   private _lost = new Set<string>();
   private _lead = document.createElement('p');
   private _times = document.createElement('table');
+  private _timesHead = headOf('Operation', 'Device', 'Runs', 'Median', 'Longest', 'Share of all');
+  private _timesOf = new Kept(() => new Line());
   private _placed = document.createElement('table');
+  private _placedHead = headOf('Device', 'Operations', 'Variables', 'Receives a step', 'Scopes');
+  private _devicesOf = new Kept(() => new Line());
   private _hint = document.createElement('p');
 }
 
@@ -93,15 +87,32 @@ function headOf(...titles: string[]): HTMLTableRowElement {
   return row;
 }
 
-function rowOf(first: string | Node, ...rest: (string | Node)[]): HTMLTableRowElement {
-  const row = document.createElement('tr');
-  const name = Object.assign(document.createElement('th'), { scope: 'row' });
-  name.append(first);
-  row.append(name);
-  for (const one of rest) {
-    row.insertCell().append(one);
+/** A row that stays while its numbers change. */
+class Line {
+  readonly node = document.createElement('tr');
+
+  show(cells: (string | HTMLElement)[]): void {
+    cells.forEach((cell, i) => {
+      const place = this._cells[i] ?? this._add();
+      if (typeof cell === 'string') {
+        say(place, cell);
+      } else {
+        place.firstChild ? become(place.firstChild, cell) : place.append(cell);
+      }
+    });
   }
-  return row;
+
+  private _add(): HTMLTableCellElement {
+    const cell = document.createElement(this._cells.length ? 'td' : 'th');
+    if (!this._cells.length) {
+      cell.scope = 'row';
+    }
+    this._cells.push(cell);
+    this.node.append(cell);
+    return cell;
+  }
+
+  private _cells: HTMLTableCellElement[] = [];
 }
 
 /** A name that may be broken after its slashes, its type as a hint. */

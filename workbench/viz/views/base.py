@@ -43,6 +43,11 @@ class View:
     def advance(self, now: float) -> None:
         """Take in what is new."""
 
+    def rest(self) -> None:
+        """Nobody watches: what falls out of the journal meanwhile is lost to nobody, and what is large is let go."""
+        for reader in self.readers:
+            reader.rest()
+
     def version(self, params: Any) -> Hashable:
         """What changes whenever `whole` does."""
         raise NotImplementedError

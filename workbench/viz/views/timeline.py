@@ -32,7 +32,7 @@ SPARING = 200.0  # the newest step is drawn again when this many times the cost 
 FRESH = 0.9  # latest after so many seconds
 LOOKED_BACK = 200  # steps among which one is followed that was recorded in full
 REMEMBERED = 8  # pictures, and critical paths
-WHOLE = 2  # steps whose spans are kept for who moves through them
+WHOLE = 50_000  # spans of the steps that are kept for who moves through them, beside those of the newest
 SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
 LINKS = 200  # of the critical path, the longest ones
@@ -134,6 +134,11 @@ class Timeline(View):
         if now >= self._next:
             self._follow(now)
 
+    def rest(self) -> None:
+        super().rest()
+        self._views.clear()
+        self._wholes.clear()  # spans that the journal may have forgotten
+
     def _follow(self, now: float) -> None:
         """The newest step of which no more spans come, if one has more than its length near the end, one of these; of a run
         whose steps are judged one of these, not what fills its queues or evaluates now and then."""
@@ -210,7 +215,7 @@ class Timeline(View):
         if key not in self._wholes:
             whole, cut = self._between(near, step.start, step.end)
             self._wholes[key] = whole, self._own(step, whole), cut
-            if len(self._wholes) > WHOLE:
+            while len(self._wholes) > 1 and sum(len(one) for one, *_ in self._wholes.values()) > WHOLE:
                 self._wholes.popitem(last=False)
         self._wholes.move_to_end(key)
         return self._wholes[key]
