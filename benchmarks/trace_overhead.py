@@ -2,7 +2,7 @@
 
     python -m benchmarks.trace_overhead [softmax|lenet|cluster ...]
 
-"On" is what a user with open panels has: the journal takes spans, the hub looks at them ten times a second, and a page that
+"On" is what a user with open panels has: the journal takes spans, the hub takes its turn ten times a second, and a page that
 watches all views is told as often as one is (`workbench/widgets/peer.py`).
 Both ends of the ratio are the same session and plan; they take turns, so that a busy machine slows both. What recording costs
 a step while it is off is too little for such a ratio: it is how often the step asks this process whether it is on, times what
@@ -30,7 +30,7 @@ from workbench.viz.hub import RATE, Hub
 from workbench.viz.views import VIEWS
 from workbench.widgets.peer import Peer
 
-FRAME = 1 / RATE      # seconds between two looks
+FRAME = 1 / RATE      # seconds between two turns
 BAR = 1.02
 BAR_OFF = 0.002       # of a step
 COUNTED = 20          # steps
@@ -51,7 +51,7 @@ class Panel:
     def _draw(self) -> None:
         while not self._ended.wait(FRAME):
             if self.open.is_set():
-                self._hub.look()
+                self._hub.turn()
                 if self._peer.ready(now := time.monotonic()):
                     self._peer.serve(now)
                     self._peer.heard({"command": "ack", "argument": self.frames})

@@ -274,3 +274,12 @@ def test_opening_a_scope_costs_what_is_drawn_not_what_the_graph_holds():
         costs.append(calls(picture.view) / len(view.nodes))
         assert calls(lambda view=view: plain(Picture(view.nodes, view.edges, view.devices, []))) < 30 * len(view.nodes)
     assert costs[1] < 1.3 * costs[0], costs
+
+
+def test_only_steps_that_are_accounted_for_are_taken_apart(monkeypatch):
+    accounting, apart = Accounting(), list[int]()
+    task = "/job:localhost/task:0"
+    accounting.feed([Span("step", "s", task, "", 0, float(n), n + 0.5, n, executable="s_0") for n in range(100)])
+    monkeypatch.setattr("workbench.viz.accounting.Batch", lambda rows: (apart.append(len(rows)), Batch(rows))[1])
+    made = accounting.settle(everything=True, accounts=16)
+    assert [step.number for step in made] == [49, 99] and len(apart) == 2

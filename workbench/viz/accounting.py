@@ -20,6 +20,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import itemgetter
 
 import numpy as np
 
@@ -42,6 +43,7 @@ OVERLAPPING = 512  # steps that may lie in one step's time
 FEWEST = 8  # tasks that a step counts for at least where only so much is accounted for: what it costs besides
 SETTLED = 0.7  # seconds after the end of a step in which its spans may still come (tasks send twice a second)
 _RUNS = ("op", "segment")
+_KIND, _TASK = (itemgetter(Span._fields.index(name)) for name in ("kind", "task"))
 
 
 @dataclass(slots=True)
@@ -95,16 +97,17 @@ class _Open:
 
     @property
     def tasks(self) -> set[str]:
-        """Who tells of it."""
+        """Who tells of it, once no more come."""
         if self._tasks is None:
-            self._tasks = set(self.batch.texts("task"))
+            self._tasks = set(map(_TASK, self.rows))
         return self._tasks
 
     @property
     def tells(self) -> bool:
         """Is more known of it than how long it took, or is that all that there is to know? With several tasks nobody knows
         who waited."""
-        return len(self.tasks) == 1 or not {"step"}.issuperset(self.batch.texts("kind"))
+        kinds = set(map(_KIND, self.rows))
+        return not {"loop"}.issuperset(kinds) and (len(self.tasks) == 1 or not {"step", "loop"}.issuperset(kinds))
 
     def told(self, names: Names) -> Told:
         """What its spans say, found when somebody first asks."""
@@ -170,7 +173,7 @@ class Accounting:
         if not ready and not self.count:  # a first answer comes sooner; of what ended last not all have told
             ready = sorted(self._open, key=lambda key: self._open[key].end)[:-1]
         found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
-        found = [(key, opened) for key, opened in found if opened.batch.rows and opened.tells and self._whole(opened)]
+        found = [(key, opened) for key, opened in found if opened.tells and self._whole(opened)]
         stride = -(-sum(max(FEWEST, len(opened.tasks)) for _, opened in found) // accounts) if found else 1
         chosen = _evenly([opened for _, opened in found], stride)
         self._remember(_near([opened for _, opened in found], chosen))
