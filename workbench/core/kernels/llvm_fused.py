@@ -23,7 +23,7 @@ __all__ = ["kernel_source", "make_kernel", "sum_of_columns", "translatable"]
 FEWEST = 128      # elements of an operation alone: below, NumPy's calls cost little more
 LONG = 128               # elements of a row whose softmax fills vectors by itself
 FEWEST_TURNS = 16        # of a loop that is shared: parts of fewer would be of unequal size
-_CALL = 0.5e-9           # seconds that a function's call takes, measured on one core
+_CALL = 1e-9             # seconds that a function's call takes on one core: 0.5e-9 with AVX-512, 2e-9 with AVX2
 
 
 @register("llvm", "fused")

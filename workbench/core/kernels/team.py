@@ -12,7 +12,7 @@ from workbench.core.kernels.threads import SERIAL, threads_now
 
 __all__ = ["SHARED", "shared_rows", "worth_sharing"]
 
-SHARED = 2 * SERIAL      # seconds on one thread from which on threads share a loop: memory limits what they gain
+SHARED = SERIAL          # seconds on one thread from which on threads share a loop, be they awake or not
 _BYTES = 2e10            # measured on one core: what a second moves
 
 
