@@ -4,7 +4,8 @@ from __future__ import annotations
 from workbench.core.kernels.program_math import exp32, log32
 from workbench.core.kernels.words import fast, float32, float64, floats32, independent, int64, ints64, largest
 
-__all__ = ["half_square", "log_softmax", "softmax", "softmax_xent", "sparse_softmax_xent", "sum_columns", "sum_rows", "where_positive"]
+__all__ = ["half_square", "log_softmax", "softmax", "softmax_xent", "sparse_softmax_xent", "sum_columns", "sum_rows",
+           "where_positive"]
 
 
 BLOCK = 256      # elements: short rows are taken together, so that their exponentials fill whole vectors
