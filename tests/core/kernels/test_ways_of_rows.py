@@ -7,11 +7,13 @@ from tests.core.choices import asked
 from tests.core.ops.test_seams import sizes, tensors_of
 from tests.opcases import CASES, Case
 from workbench.core.graph.graph import Graph
+from workbench.core.kernels.llvm import usable
 from workbench.core.kernels.measured.question import WAYS
 
 pytestmark = [pytest.mark.named, pytest.mark.filterwarnings("ignore:densify")]
+OWN = ("compiled",) if usable() else ()
 ANYWHERE = {(op, way) for op, ways in WAYS.items() for way in ways
-            if op != "fused_conv2d" and way in (("direct", "reference") if "conv2d" in op else ("packed", "plain", "blas"))}
+            if op != "fused_conv2d" and way in (("direct", "reference") if "conv2d" in op else ("packed", "plain", "blas", *OWN))}
 """What every processor has, whatever the shapes; of convolutions that the row of a fused one is too small for."""
 
 
