@@ -11,9 +11,9 @@ from workbench.core.kernels.llvm import usable
 from workbench.core.kernels.measured.question import WAYS
 
 pytestmark = [pytest.mark.named, pytest.mark.filterwarnings("ignore:densify")]
-OWN = ("compiled",) if usable() else ()
+PRODUCTS = ("packed", "plain", "blas", *(["compiled"] if usable() else []))
 ANYWHERE = {(op, way) for op, ways in WAYS.items() for way in ways
-            if op != "fused_conv2d" and way in (("direct", "reference") if "conv2d" in op else ("packed", "plain", "blas", *OWN))}
+            if op != "fused_conv2d" and way in (("direct", "reference") if "conv2d" in op else PRODUCTS)}
 """What every processor has, whatever the shapes; of convolutions that the row of a fused one is too small for."""
 
 
