@@ -74,7 +74,7 @@ def test_what_was_measured_decides_in_this_session_and_in_the_next_ones(monkeypa
     with wb.Session(kernels=BOTH) as session:
         assert set(ways(session, y, feed).values()) == {("inner", "measured")}
     with wb.Session(kernels=KernelOptions(libraries=("onednn", "llvm"), deterministic=True)) as session:
-        frozen = dict.fromkeys(before, ("compiled", "rule")) if usable() else before      # products of our own, where there is LLVM
+        frozen = dict.fromkeys(before, ("compiled", "rule")) if usable() else before
         assert ways(session, y, feed) == frozen
         with pytest.raises(errors.FailedPreconditionError, match=r"Session\.tune: deterministic sessions choose by rules"):
             session.tune(y, feed)
