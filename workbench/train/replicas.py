@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices, ops
+from workbench.core.graph.build import IndexedSlices
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
@@ -264,25 +264,18 @@ def _pushing(optimizer: Optimizer, global_step: Variable | None, consistent: boo
     if global_step is None or not consistent:
         return lambda pairs, number: optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}")
     graph = root_graph()
+    with near(global_step):
+        pushes = WorkerPushes("worker_pushes")
 
     def apply(pairs: Any, number: int) -> Operation:
-        pushes, worker = WorkerPushes(f"pushes_{number}"), f"worker {number}"      # in its task: no push asks another one
         found = [g.values if isinstance(g, IndexedSlices) else g for g, _ in pairs if g is not None]
-        with graph.control_dependencies(found):
-            began = pushes.begin(worker)
+        with graph.control_dependencies(found), near(global_step):
+            began = pushes.begin(f"worker {number}")
         with graph.control_dependencies([began]):
-            update = optimizer.apply_gradients([(_passed_on(g), variable) for g, variable in pairs], global_step,
-                                               name=f"apply_{number}")
-        with graph.control_dependencies([update]):
-            return pushes.end(worker)
+            update = optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}")
+        with graph.control_dependencies([update]), near(global_step):
+            return pushes.end(f"worker {number}")
     return apply
-
-
-def _passed_on(gradient: Any) -> Any:
-    """The same, no sooner than what it is made after: so what needs it need not be told of that as well."""
-    if isinstance(gradient, IndexedSlices):
-        return IndexedSlices(ops.identity(gradient.values), gradient.indices, gradient.dense_shape)
-    return gradient if gradient is None else ops.identity(gradient)
 
 
 def _sync(optimizer: Optimizer, gradients: Sequence[Any], global_step: Variable | None) -> Operation:
