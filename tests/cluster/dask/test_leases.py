@@ -43,7 +43,7 @@ def test_ctrl_c_at_any_moment_while_resources_are_asked_for_takes_nothing():
 
     def demand() -> None:
         kept.append(Leases(Client(), 7))
-        kept[-1].demand(WORKERS, dict.fromkeys(WORKERS, {"GPU": 1}), 1.0)
+        kept[-1].demand(WORKERS, {task: {"GPU": 1} for task in WORKERS}, 1.0)
     for _ in every_interrupt(demand, "dask/leases.py"):
         assert not kept or not kept[-1]._client.taken
     assert len(kept[-1]._client.taken) == len(WORKERS)
