@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import hashlib
 import hmac
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,6 +48,7 @@ class Directory:
 
     def __init__(self, listener: Listener, spec: Mapping[str, str], scheme: str, secret: str) -> None:
         self._listener, self._key = listener, derived(secret, "directory")
+        self._own = secrets.token_hex(8)      # under which this process says where it is, and takes back that alone
         self._kept = {task: kept for task, address in spec.items() if (kept := kept_by(address)) is not None}
         self.known = {task: "" if task in self._kept else f"{scheme}://{address}" for task, address in spec.items()}
 
@@ -56,7 +58,8 @@ class Directory:
         if self.known[task]:
             return self.known[task]
         kept = self._kept[task]
-        found = await self._ask(kept, task, timeout, "get_metadata", default="")
+        said = await self._ask(kept, (task,), timeout, "get_metadata", default={})
+        found = next(filter(None, said.values()), "") if isinstance(said, dict) else said
         if not found:
             raise errors.UnavailableError(f"it has not told the Dask scheduler at {kept[0]} where it is")
         return self._believed(kept, task, found)
@@ -79,8 +82,8 @@ class Directory:
         kept = self._kept.get(task)
         if kept is not None:
             try:
-                self._listener.call(self._ask(kept, task, timeout, "set_metadata",
-                                              value=self._signed(kept, task, self._listener.address)))
+                said = {self._own: self._signed(kept, task, self._listener.address)}      # in the place of what others said
+                self._listener.call(self._ask(kept, (task,), timeout, "set_metadata", value=said))
             except errors.UnavailableError as error:
                 raise errors.UnavailableError(f"Server: {task} cannot be found by others: {error.message}; start it, or "
                                               "correct the ClusterSpec") from error
@@ -90,17 +93,13 @@ class Directory:
         kept = self._kept.get(task)
         if kept is not None:
             with contextlib.suppress(OSError, TimeoutError):    # the scheduler has ended before
-                self._listener.call(self._withdraw(kept, task), 3 * _GOODBYE)
+                self._listener.call(self._ask(kept, (task, self._own), _GOODBYE, "set_metadata", value=""), 2 * _GOODBYE)
 
-    async def _withdraw(self, kept: tuple[str, str], task: str) -> None:
-        if await self.find(task, _GOODBYE) == self._listener.address:
-            await self._ask(kept, task, _GOODBYE, "set_metadata", value="")
-
-    async def _ask(self, kept: tuple[str, str], task: str, timeout: float, what: str, **more: Any) -> Any:
+    async def _ask(self, kept: tuple[str, str], keys: tuple[str, ...], timeout: float, what: str, **more: Any) -> Any:
         scheduler, program = kept
         try:
             async with asyncio.timeout(timeout):
-                return await getattr(self._listener.rpc(scheduler), what)(keys=["workbench", program, task], **more)
+                return await getattr(self._listener.rpc(scheduler), what)(keys=["workbench", program, *keys], **more)
         except (OSError, ValueError) as error:                  # no such address, or no such scheme
             raise errors.UnavailableError(f"the Dask scheduler at {scheduler}, which knows where it is, does not answer "
                                           f"({error or type(error).__name__})") from error
