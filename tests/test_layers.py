@@ -101,7 +101,7 @@ LAYERS = (
     ("executor", "core.run.executor core.run.tally"),
     ("executor of straight steps", "core.run.straight"),
     ("threads of a step", "core.run.crew core.run.pool core.run.nodes"),
-    ("the frames of all threads", "core.run.frames"),
+    ("Python's frames of all threads", "core.run.python_frames"),
     ("where a step is", "core.run.where"),
     ("driver", "core.run.driver"),
     ("the short way of light steps", "core.run.light"),

@@ -20,7 +20,7 @@ from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.task.turns import turns
-from workbench.core.run.frames import guard_profilers
+from workbench.core.run.python_frames import guard_profilers
 from workbench.core.state.container import Container
 
 __all__ = ["TaskHost", "WorkbenchWorker"]

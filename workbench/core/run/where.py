@@ -5,7 +5,7 @@ from collections.abc import Collection
 from types import FrameType, TracebackType
 
 from workbench.core.compile.plan import Plan, plan_called
-from workbench.core.run.frames import current_frames
+from workbench.core.run.python_frames import current_frames
 
 __all__ = ["place_of", "place_of_any", "turns_of"]
 

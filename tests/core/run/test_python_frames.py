@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from workbench.cluster.task.host import WorkbenchWorker
-from workbench.core.run.frames import current_frames
+from workbench.core.run.python_frames import current_frames
 
 COME_AND_GO = """
 import faulthandler, gc, sys, threading, time
 faulthandler.dump_traceback_later(60, exit=True)
 if {guarded}:
-    from workbench.core.run.frames import guard_profilers
+    from workbench.core.run.python_frames import guard_profilers
     guard_profilers()
 
 class Slow:

@@ -1,4 +1,4 @@
-"""The frames of all threads, looked at so that Python 3.11 does not stand still for ever."""
+"""Python's frames of all threads, looked at so that Python 3.11 does not stand still for ever."""
 from __future__ import annotations
 
 import gc
