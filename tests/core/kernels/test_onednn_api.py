@@ -112,6 +112,26 @@ def copy_of_four() -> onednn_format.Primitive:
     return made
 
 
+def test_code_of_a_primitive_is_generated_for_the_first_kernel_that_runs_it(api: Api) -> None:
+    """Selectors describe more of them than a plan runs: of those only formats, scratch and the implementation are asked."""
+    shape = contiguous((4, 7), (0, 1))
+    made = primitive("reorder", shape, shape)
+    assert made is not None
+    builder = Builder(1, 1)
+    builder.step(made, {onednn_api.Argument.SOURCE: Place(0), onednn_api.Argument.OUTPUT: builder.output()})
+    assert made.implementation
+    assert builder.scratch() == made.scratch
+    assert made.formats[onednn_api.Argument.OUTPUT] is made.formats[onednn_api.Argument.SOURCE]
+    assert onednn_api.Argument.BIAS not in made.formats
+    assert {onednn_api.Argument.SOURCE, onednn_api.Argument.OUTPUT} <= set(made.formats)
+    assert made._pointer is None
+    builder.program()((False, False))
+    generated = made._pointer
+    assert generated is not None
+    builder.program()((False, False))
+    assert made._pointer is generated
+
+
 @pytest.mark.parametrize("libraries", [("onednn",), ("llvm", "onednn")])
 def test_arguments_are_found_where_they_are_at_every_call(api: Api, monkeypatch: pytest.MonkeyPatch,
                                                           libraries: tuple[str, ...]) -> None:

@@ -119,6 +119,7 @@ class Api:
         self.engine = self._out("dnnl_engine_create", CPU, ctypes.c_size_t(0))
         # In order, and without state on the CPU, where a call returns when its work is done: one serves all threads.
         self.stream = self._out("dnnl_stream_create", self.engine, ctypes.c_uint(1))
+        self.alone = self.attributes()      # of a primitive that nothing follows
         self.openmp = self._openmp()
 
     def _openmp(self) -> Any:
@@ -250,8 +251,10 @@ class Api:
     def primitive(self, described: Pointer) -> Pointer:
         return self._out("dnnl_primitive_create", described)
 
-    def destroy_primitive(self, primitive: Pointer, described: Pointer) -> None:
+    def destroy_primitive(self, primitive: Pointer) -> None:
         self.check(self.library.dnnl_primitive_destroy(primitive), "dnnl_primitive_destroy")
+
+    def destroy_described(self, described: Pointer) -> None:
         self.check(self.library.dnnl_primitive_desc_destroy(described), "dnnl_primitive_desc_destroy")
 
     def argument(self, described: Pointer, argument: int) -> Pointer | None:

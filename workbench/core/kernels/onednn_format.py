@@ -2,8 +2,8 @@
 
 A `Format` tells how a value's bytes lie: a descriptor of the library plus the order in which the value's axes became
 the descriptor's axes (oneDNN always counts batch, channels, height, width; filters output, input, height, width).
-Primitives are cached, because generating the code of one costs about 0.4 ms; kernels of any number of plans share them
-and differ only in their memory objects.
+Primitives are cached, because generating the code of one costs about 0.4 ms, and it is generated when the first kernel is made
+of one; kernels of any number of plans share them and differ only in their memory objects.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ctypes
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -76,21 +76,85 @@ class Desc(NamedTuple):
     dtype: int = ELEMENTS
 
 
-@dataclass(frozen=True, eq=False)
-class Primitive:
-    """A compiled operation; `formats` maps execution arguments to interned descriptors.
+class Formats(Mapping[int, Interned]):
+    """The formats of a primitive's execution arguments, each looked up when somebody asks for it.
 
-    It is laid out for `threads` threads and runs with as many. The library's objects are freed with the last reference.
+    `after` are the arguments of what follows the main operation. Nothing else is asked there: about a ReLU the library
+    answers with memory that is not a descriptor, whose size may end the process.
+    """
+
+    __slots__ = ("_after", "_described", "_found")
+
+    def __init__(self, described: Pointer, after: Sequence[int]) -> None:
+        self._described, self._after = described, tuple(after)
+        self._found: dict[int, Interned | None] = {}
+
+    def get(self, argument: int, default: Any = None) -> Any:
+        if argument not in self._found:
+            pointer = self.find(argument)
+            self._found[argument] = None if pointer is None else _intern(pointer)
+        found = self._found[argument]
+        return default if found is None else found
+
+    def pointer(self, argument: int) -> Pointer:
+        """The library's own descriptor of an argument that it has."""
+        found = self.find(argument)
+        if found is None:
+            raise KeyError(argument)
+        return found
+
+    def find(self, argument: int) -> Pointer | None:
+        """The library's own descriptor of an argument, which lives as long as the primitive; None where it has none."""
+        asked = argument in ARGUMENTS or argument in self._after
+        found = api().argument(self._described, argument) if asked else None
+        return found if found is not None and api().size(found) else None
+
+    def __getitem__(self, argument: int) -> Interned:
+        found = self.get(argument)
+        if found is None:
+            raise KeyError(argument)
+        return found      # type: ignore[no-any-return]
+
+    def __contains__(self, argument: object) -> bool:
+        return self.get(argument) is not None      # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([argument for argument in (*ARGUMENTS, *self._after) if argument in self])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+class Primitive:
+    """An operation as the library describes it; `formats` maps execution arguments to interned descriptors.
+
+    Selectors look at more of them than a plan runs: the code of one is generated when a kernel is made of it (`pointer`). It
+    is laid out for `threads` threads and runs with as many. The library's objects are freed with the last reference.
     `recipe` is what it was made from: family, arguments, and what follows the main operation.
     """
 
-    pointer: Pointer
-    described: Pointer
-    formats: Mapping[int, Interned]
-    scratch: int
-    implementation: str
-    threads: int
-    recipe: tuple[Any, ...]
+    __slots__ = ("__weakref__", "_pointer", "described", "formats", "implementation", "recipe", "scratch", "threads")
+
+    def __init__(self, described: Pointer, threads: int, after: Sequence[int], recipe: tuple[Any, ...]) -> None:
+        library = api()
+        self.described, self.threads, self.recipe = described, threads, recipe
+        weakref.finalize(self, library.destroy_described, described).atexit = False
+        self.formats = Formats(described, after)
+        pad = self.formats.find(Argument.SCRATCHPAD)
+        self.scratch = 0 if pad is None else library.size(pad)
+        self.implementation = library.implementation(described)
+        self._pointer: Pointer | None = None
+
+    @property
+    def pointer(self) -> Pointer:
+        """What the library runs."""
+        with _lock:
+            if self._pointer is None:
+                library = api()
+                library.openmp(self.threads)
+                self._pointer = library.primitive(self.described)
+                weakref.finalize(self, library.destroy_primitive, self._pointer).atexit = False
+            return self._pointer
 
 
 PARTIAL_SUMS = frozenset({"convolution_backward_weights"})
@@ -99,6 +163,8 @@ PRODUCTS = ("matmul", "inner_product")
 """Beginnings of families that may cut long sums by the number of threads, as do convolutions by products (gemm)."""
 MOST_PRIMITIVES = 4096
 """Primitives that are kept although no plan may need them any more; the one used longest ago goes first."""
+
+ARGUMENTS = tuple(value for name, value in vars(Argument).items() if name.isupper())
 
 _lock = threading.RLock()
 _interned: dict[tuple[Any, ...], weakref.WeakSet[Interned]] = {}
@@ -295,36 +361,21 @@ def _create(recipe: tuple[Any, ...], threads: int) -> Primitive:
     temporary: list[Pointer] = []
     attributes = None
     try:
-        attributes = library.attributes([tuple(_convert(library, part, temporary) for part in one) for one in after])
+        if after:
+            attributes = library.attributes([tuple(_convert(library, part, temporary) for part in one) for one in after])
         converted = [_convert(library, argument, temporary) for argument in arguments]
         if family == "reorder":
             source, target = converted
-            described = library.describe(family, source, library.engine, target, library.engine, attributes)
+            described = library.describe(family, source, library.engine, target, library.engine, attributes or library.alone)
         else:
-            described = library.describe(family, library.engine, *converted, attributes)
+            described = library.describe(family, library.engine, *converted, attributes or library.alone)
     finally:
         for pointer in temporary:
             library.destroy_descriptor(pointer)
         if attributes is not None:
             library.destroy_attributes(attributes)
     read = [Argument.after(position) for position, (name, *_) in enumerate(after) if name == "add"]
-    return _finish(library, described, threads, read, recipe)
-
-
-def _finish(library: Api, described: Pointer, threads: int, read: Sequence[int], recipe: tuple[Any, ...]) -> Primitive:
-    """`read` are the arguments of what follows the main operation. Nothing else is asked there: about a ReLU the library
-    answers with memory that is not a descriptor, whose size may end the process."""
-    formats = {}
-    named = (value for name, value in vars(Argument).items() if name.isupper())
-    for argument in (*named, *read):
-        pointer = library.argument(described, argument)
-        if pointer is not None and library.size(pointer):
-            formats[argument] = _intern(pointer)
-    scratch = size(formats[Argument.SCRATCHPAD]) if Argument.SCRATCHPAD in formats else 0
-    implementation = library.implementation(described)
-    made = Primitive(library.primitive(described), described, formats, scratch, implementation, threads, recipe)
-    weakref.finalize(made, library.destroy_primitive, made.pointer, described).atexit = False
-    return made
+    return Primitive(described, threads, read, recipe)
 
 
 def _convert(library: Api, value: Any, temporary: list[Pointer]) -> Any:

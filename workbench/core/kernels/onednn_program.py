@@ -16,7 +16,6 @@ from workbench.core.kernels.onednn_format import (
     Primitive,
     api,
     contiguous,
-    descriptor,
     format_of,
     known,
     primitive,
@@ -61,7 +60,7 @@ class Program:
         for step in steps:
             arguments = (ExecuteArgument * len(step.places))()
             for index, (argument, place) in enumerate(step.places):
-                memory = library.memory(descriptor(step.primitive.formats[argument]))
+                memory = library.memory(step.primitive.formats.pointer(argument))
                 self._memories.append(Memory(memory, *place))
                 arguments[index] = ExecuteArgument(argument, memory.value)
             self._arguments.append(arguments)
