@@ -138,7 +138,7 @@ class Stages(Ring):
         nodes.shown += 1
         self.held += _RECORD
         self._shown.append(nodes)
-        self.append(replace(item, nodes=nodes.all))
+        self.append(item if item.nodes is nodes.all else replace(item, nodes=nodes.all))
         while self.held > nbytes and self.records[0].key != item.key:
             oldest = self.records[0].key
             while self.records[0].key == oldest:

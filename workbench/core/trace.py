@@ -280,7 +280,7 @@ class Journal:
             changed = any(changes.get(name, getattr(before, name)) != getattr(before, name) for name in ("state", "session"))
             if changed:
                 changes = {**{name: getattr(StatusRecord, name) for name in _SAID}, "since": now, **changes}
-            self.status = status = replace(before, **changes)
+            self.status = status = StatusRecord(**{**vars(before), **changes})
             if changed or any(getattr(status, name) != getattr(before, name) for name in _SAID):
                 self._states.append(StateRecord(now, status.state, status.session, status.what, status.part, status.parts,
                                                 status.step, status.task, status.cause, status.fix))

@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.core.compile import codegen
 from workbench.core.run.plans import _OFTEN, _SPECIAL
 from workbench.core.trace import journal
 from workbench.settings import settings
@@ -46,6 +47,27 @@ def test_however_it_is_asked_for_it_is_one_plan():
                 assert got.tolist() == [7, 10]
         s.make_callable([z], [y, x])([3.0, 4.0], [1.0, 2.0])
         assert count(s) == 1
+
+
+def test_plans_for_several_sizes_have_one_text_which_is_compiled_once():
+    x, y = wb.placeholder("float32", [None, 6]), wb.placeholder("float32", [None, 3])
+    weights = [wb.Variable(np.full(shape, 0.1, np.float32)) for shape in ([6, 5], [5, 4], [4, 3])]
+    h = x
+    for w in weights:
+        h = wb.tanh(wb.matmul(h, w)) * 0.5 + 0.25
+    step = wb.train.GradientDescentOptimizer(0.1).minimize(wb.reduce_mean(wb.square(h - y)))
+    with wb.Session() as s:
+        s.run(wb.global_variables_initializer())
+        for size in (7, 9):
+            s.run(step, {x: np.ones([size, 6]), y: np.ones([size, 3])})
+        one, other = [plan for e in list(s.plans)[-2:] for _, plan in e.runner.compiled()]
+        assert one.source == other.source
+        for traced in (False, True):
+            one.load(traced)
+            before = codegen._compiled.cache_info().misses
+            found = other.load(traced)[1]
+            assert codegen._compiled.cache_info().misses == before
+            assert {code.co_filename for code in found.values()} == {f"<plan {other.name}{' traced' if traced else ''}>"}
 
 
 def test_fetches_and_operations_in_another_order_are_one_plan():

@@ -1,6 +1,7 @@
 """Straight-line Python for the blocks of a plan: functions over bound kernels and buffers, one or a few per segment."""
 from __future__ import annotations
 
+import functools
 import types
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from workbench.core.graph.graph import Operation, Tensor
 __all__ = ["Code", "Function", "SegmentCode", "generate"]
 
 LONGEST = 400       # lines of one function; Python compiles several short ones much faster than a long one
+_TEXTS = 32         # whose functions are kept
 
 
 @dataclass
@@ -71,9 +73,15 @@ class Code:
                 if first <= number <= last]
 
     def load(self, name: str) -> dict[str, types.CodeType]:
-        """What Python makes of each function. The text was made here and never comes from outside."""
-        module = compile(self.text, f"<plan {name}>", "exec")
-        return {code.co_name: code for code in module.co_consts if isinstance(code, types.CodeType)}
+        """What Python makes of each function, for tracebacks of the plan `name`."""
+        return {code.co_name: code.replace(co_filename=f"<plan {name}>") for code in _compiled(self.text)}
+
+
+@functools.lru_cache(_TEXTS)
+def _compiled(text: str) -> list[types.CodeType]:
+    """The functions of a text, which was made here and never comes from outside. Plans of one graph for values of other sizes
+    have the same text."""
+    return [code for code in compile(text, "<plan>", "exec").co_consts if isinstance(code, types.CodeType)]
 
 
 class Writer:

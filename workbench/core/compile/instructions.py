@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -177,7 +177,7 @@ class _Scope:
             if offers:
                 self.call(functools.partial(forms.LateCall, offers=offers), op)
             return bool(offers)
-        specs = [replace(v.spec, readers=self.readers(t, v)) for v, t in zip(inputs, op.inputs)]
+        specs = [v.read_by(self.readers(t, v)) for v, t in zip(inputs, op.inputs)]
         targets = [Spec(t.shape.static, t.dtype.numpy) for t in op.outputs]
         for library, select in offers:
             choice = ask(library, select, op.kind, op.attrs, specs, targets, [self.free(t, library) for t in op.outputs])

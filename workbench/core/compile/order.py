@@ -1,6 +1,7 @@
 """In which order a straight block runs: construction order, but what frees memory runs as soon as it can."""
 from __future__ import annotations
 
+import copy
 import heapq
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -29,13 +30,17 @@ def order(operations: Sequence[Operation], results: Collection[Tensor]) -> list[
     """
     given = list(operations)
     memory = _Memory(given, results)
-    found = _Schedule(given, memory, _edges(given, memory)).run()
-    return found if peak(found, results) < peak(given, results) else given
+    found = _Schedule(given, memory.again(), _edges(given, memory)).run()
+    return found if found != given and _most(found, memory.again()) < _most(given, memory.again()) else given
 
 
 def peak(operations: Sequence[Operation], results: Collection[Tensor]) -> int:
     """Bytes of known shape that are alive at the busiest moment of this order, its inputs from outside apart."""
-    memory = _Memory(operations, results)
+    return _most(operations, _Memory(operations, results))
+
+
+def _most(operations: Sequence[Operation], memory: _Memory) -> int:
+    """The same, with what is alive as they run."""
     most = now = 0
     for op in operations:
         now += memory.allocates(op)
@@ -59,6 +64,12 @@ class _Memory:
                 if self.root[tensor] is tensor:
                     self.size[tensor] = _bytes(op, tensor)
         self.kept = {self.of(t) for t in results}
+
+    def again(self) -> _Memory:
+        """The same before anything ran, for another order of the same operations."""
+        made = copy.copy(self)
+        made.left = {root: dict(readers) for root, readers in self.left.items()}
+        return made
 
     def of(self, tensor: Tensor) -> Tensor:
         return self.root.get(tensor, tensor)

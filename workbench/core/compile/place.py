@@ -48,7 +48,8 @@ class _Groups:
     def __init__(self, operations: Iterable[Operation], types: frozenset[str], policy: Policy) -> None:
         self.policy = policy
         self.parent = {op: op for op in operations}
-        self.request = {op: parse(op.device) for op in self.parent}
+        read = {text: parse(text) for text in dict.fromkeys([op.device for op in self.parent])}
+        self.request = {op: read[op.device] for op in self.parent}
         self.types = {op: _types(op, types) for op in self.parent}
         self.asked = {op: op for op in self.parent}      # who made the request, for errors
 
@@ -119,8 +120,8 @@ def place(program: Program, devices: Sequence[str], default: str | None = None, 
         for name in sorted(op.colocation):
             if name in by_name:
                 groups.join(by_name[name], op, "colocate_with", soft=bool(op.derived))
-    chosen = {op: _choose(groups, op, specs, home) for op in groups.parent if groups.find(op) is op}
-    placed = {op.name: str(chosen[groups.find(op)]) for op in operations}
+    chosen = {op: str(_choose(groups, op, specs, home)) for op in groups.parent if groups.find(op) is op}
+    placed = {op.name: chosen[groups.find(op)] for op in operations}
     if policy.log:
         for op in operations:
             _log.warning("%s: (%s): %s", op.name, op.kind, placed[op.name])

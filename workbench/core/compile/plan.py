@@ -18,7 +18,7 @@ from workbench.core.compile.segments import CONTROL_FLOW, Cut, crossing, cut, is
 from workbench.core.compile.values import Constant, Handle, Local, Value, is_array
 from workbench.core.compile.weight import is_light, regions, side_by_side
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.core.graph.program import Program, is_back_edge, needed, written
+from workbench.core.graph.program import Program, is_back_edge, written
 from workbench.core.kernels import load_device_kernels, load_libraries
 from workbench.core.kernels.options import KernelOptions, kernel_options
 from workbench.core.passes.hold import LARGE
@@ -134,7 +134,7 @@ def compile_plan(program: Program, name: str = "step", device: str = "CPU", done
     selector = Selector(device, written(program), {t for part in cuts for op in part.operations if op.kind == "send"
                                                    for t in op.inputs})
     known: dict[Tensor, Value] = {t: selector.local(t) for t in program.feeds}
-    selector.block([op for op in needed(program.roots) if is_bound(op)], known, [])
+    selector.block([op for op in program.order if is_bound(op)], known, [])
     liveness = Liveness(selector.values)
     segments, codes = [], []
     single = len(cuts) <= 1 and all(c.kind == "compute" for c in cuts)

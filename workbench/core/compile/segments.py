@@ -7,7 +7,7 @@ from graphlib import TopologicalSorter
 
 from workbench.core.compile.order import order as arrange
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.core.graph.program import Program, is_back_edge, needed, topological
+from workbench.core.graph.program import Program, is_back_edge
 from workbench.core.passes.lower import ambient as is_bound
 from workbench.core.passes.waits import CONTROL_FLOW, Waits, role, waits
 
@@ -28,8 +28,7 @@ def cut(program: Program, device: str = "CPU") -> list[Cut]:
     Operations with the same set become ready, and dead, at the same moment, so running them together delays nothing
     and cannot deadlock. A graph without boundaries is one segment. Inside a segment order.py decides who comes first.
     """
-    chosen = needed(program.roots)
-    order = [op for op in topological(chosen) if op.kind != "argument" and not is_bound(op)]
+    order = [op for op in program.order if op.kind != "argument" and not is_bound(op)]
     # what another device sends is computed when the segment before is over, not when its line was run
     steering = device != "CPU" or any(op.kind in CONTROL_FLOW for op in order)
     known: dict[Waits, Cut] = {}

@@ -55,8 +55,12 @@ class Value:
 
     @property
     def spec(self) -> Spec:
+        return self.read_by(1)
+
+    def read_by(self, readers: int) -> Spec:
+        """What libraries are told of it where so many operations read it."""
         assert self.shape is not None
-        return Spec(self.shape, self.dtype, self.layout)
+        return Spec(self.shape, self.dtype, self.layout, readers)
 
     @property
     def symbol(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from workbench import errors
 from workbench.core.graph.dtype import resource
@@ -33,6 +34,11 @@ class Program:
     fetches: tuple[Tensor, ...]
     targets: tuple[Operation, ...] = ()
     inside: bool = False
+
+    @cached_property
+    def order(self) -> tuple[Operation, ...]:
+        """What its results need, and its feeds, each after its inputs; of a program that is complete, as what passes get is."""
+        return tuple(topological(needed([*self.roots, *[t.op for t in self.feeds]])))
 
     @property
     def roots(self) -> list[Operation]:

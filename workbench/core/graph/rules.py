@@ -31,7 +31,7 @@ def _shapes(where: str, text: str, names: tuple[str, ...], dims: tuple[tuple[Dim
     spreads: list[Shape] = []
     for position, (actual, name) in enumerate(zip(dims, names)):
         pattern = patterns[min(position, len(patterns) - 1)] if patterns else Pattern("", None)
-        _bind(where, text, pattern, Shape(actual), name, binding, spreads)
+        _bind(where, text, pattern, Shape.of_sizes(actual), name, binding, spreads)
     spread = broadcast(spreads, where) if spreads else Shape(())
     return tuple([_output(pattern, binding, spread) for pattern in outputs])
 
@@ -50,7 +50,7 @@ def _bind(where: str, text: str, pattern: Pattern, shape: Shape, name: str,
     dims, actual = pattern.dims, shape.sizes
     if actual is None:
         if "..." in dims:
-            spreads.append(Shape(None))
+            spreads.append(Shape.of_sizes(None))
         return
     fixed = len(dims) - ("..." in dims)
     if len(actual) < fixed or ("..." not in dims and len(actual) != fixed):
@@ -61,7 +61,7 @@ def _bind(where: str, text: str, pattern: Pattern, shape: Shape, name: str,
     if "..." in dims:
         at = dims.index("...")
         stop = len(actual) - (fixed - at)
-        spreads.append(Shape(actual[at:stop]))
+        spreads.append(Shape.of_sizes(actual[at:stop]))
         pairs = list(enumerate(zip(dims[:at], actual[:at])))
         pairs += [(stop + i, pair) for i, pair in enumerate(zip(dims[at + 1:], actual[stop:]))]
     else:
@@ -102,7 +102,7 @@ def _output(pattern: Pattern, binding: Mapping[str, tuple[Dim, str]], spread: Sh
             dims += spread.sizes
         else:
             dims.append(int(letter) if letter.isdigit() else binding.get(letter, (None, ""))[0])
-    return Shape(dims)
+    return Shape.of_sizes(tuple(dims))
 
 
 def infer_dtypes(definition: OpDef, dtypes: Sequence[DType], attrs: Mapping[str, Any], outputs: int) -> list[DType]:

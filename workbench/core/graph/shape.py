@@ -28,7 +28,14 @@ class Shape:
             dims = None if dims.unknown_rank else [d.size for d in dims.dim]
         if isinstance(dims, int) and not isinstance(dims, bool):
             dims = [dims]
-        self.sizes: tuple[Dim, ...] | None = None if dims is None else tuple(_dim(d) for d in dims)
+        self.sizes: tuple[Dim, ...] | None = None if dims is None else tuple([_dim(d) for d in dims])
+
+    @classmethod
+    def of_sizes(cls, sizes: tuple[Dim, ...] | None) -> Shape:
+        """The shape whose `sizes` these are: taken from other shapes, they are not looked at again."""
+        made = cls.__new__(cls)
+        made.sizes = sizes
+        return made
 
     @property
     def rank(self) -> int | None:
@@ -95,7 +102,7 @@ class Shape:
                                     f"{other} are incompatible: they are not compatible)")
         if self.sizes is None:
             return other
-        if other.sizes is None:
+        if other.sizes is None or self.known:
             return self
         return Shape(a if a is not None else b for a, b in zip(self.sizes, other.sizes))
 
@@ -245,7 +252,8 @@ def broadcast(shapes: Iterable[Shape], where: str = "broadcast") -> Shape:
         width = max(len(result.sizes), len(shape.sizes))
         left = (1,) * (width - len(result.sizes)) + result.sizes
         right = (1,) * (width - len(shape.sizes)) + shape.sizes
-        result = Shape(_pair(a, b, axis, width, result, shape, where) for axis, (a, b) in enumerate(zip(left, right)))
+        result = Shape.of_sizes(tuple([_pair(a, b, axis, width, result, shape, where)
+                                       for axis, (a, b) in enumerate(zip(left, right))]))
     return result
 
 

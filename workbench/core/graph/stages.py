@@ -134,7 +134,8 @@ def _recorded(program: Program) -> Iterator[tuple[Operation, Operation | None]]:
     """All operations of a program, each followed by what stands in its bodies, with the operation around that."""
     for op in program.graph.operations:
         yield op, None
-        yield from _inside(op)
+        if op.attrs:
+            yield from _inside(op)
 
 
 def _inside(op: Operation) -> Iterator[tuple[Operation, Operation]]:

@@ -76,6 +76,11 @@ class Choice:
     decision: Decision | None = None
     """Why this way, where there were several."""
 
+    def by(self, make: Callable[[tuple[bool, ...]], Kernel]) -> Choice:
+        """The same with kernels of `make`, which mostly do something around those of this choice."""
+        return Choice(self.library, self.inputs, self.outputs, make, self.scratch, self.inplace, self.note, self.source,
+                      self.decision)
+
 
 Make = Callable[[], "Choice | None"]
 """Makes one way to execute a node; None where the library has none."""

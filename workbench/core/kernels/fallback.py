@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from workbench.core.graph.dtype import as_dtype
@@ -80,7 +79,7 @@ def _made_anyhow(op: str, choice: Choice, attributes: Mapping[str, Any], count: 
         several = len(choice.outputs) > 1
         for number, (array, result) in enumerate(zip(arrays[count:], results if several else (results,))):
             array[...] = agreeing(op, result, as_dtype(array.dtype), Shape(array.shape), number if several else None)
-    return replace(choice, make=make)
+    return choice.by(make)
 
 
 def rescued(op: str, choice: Choice, refer: Refer) -> Choice:
@@ -99,7 +98,7 @@ def rescued(op: str, choice: Choice, refer: Refer) -> Choice:
                 kernel = referring(choice.library, op, error, choice.inputs, choice.outputs, refer).make(static)
                 kernel(*arrays)
         return kept
-    return replace(choice, make=make)
+    return choice.by(make)
 
 
 def referring(library: str, op: str, error: Exception, inputs: Sequence[Layout | None],

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ def _row_choice(name: str, inputs: Sequence[Spec], outputs: Sequence[Spec], note
     made = _choice(name, inputs, outputs, (0, rows, columns), note)
     if made is None or _elements(inputs[0]) < SHARED or runtime() is None:
         return made
-    return replace(made, make=lambda static: shared_rows(_program(name, "team"), rows, (columns,)))
+    return made.by(lambda static: shared_rows(_program(name, "team"), rows, (columns,)))
 
 
 def _plain(specs: Sequence[Spec], dtype: str = "float32") -> bool:
@@ -84,7 +83,7 @@ def _select_sparse_xent(attrs: Mapping[str, Any], inputs: Sequence[Spec], output
     if not _plain([logits, *outputs]) or _elements(logits) < FEWEST or logits.shape[-1] == 0:
         return None
     choice = _row_choice("sparse_softmax_xent", inputs, outputs, "loss and its gradient in one pass")
-    return None if choice is None else replace(choice, make=_checked_labels(choice.make, logits.shape[-1]))
+    return None if choice is None else choice.by(_checked_labels(choice.make, logits.shape[-1]))
 
 
 def _checked_labels(make: Callable[[tuple[bool, ...]], Kernel], classes: int) -> Callable[[tuple[bool, ...]], Kernel]:

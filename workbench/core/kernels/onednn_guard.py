@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ def guarded(choice: Choice, watched: Mapping[int, int], refer: Refer) -> Choice:
                 if not finite(arrays[position], count):
                     return refer(arrays)
         return checked
-    return replace(choice, make=make)
+    return choice.by(make)
 
 
 def referred(op: str, attributes: Mapping[str, Any], choice: Choice, inputs: Sequence[Spec], output: Spec) -> Refer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -165,7 +164,7 @@ def _finitely_scaled(make: Make, attributes: Mapping[str, Any], inputs: Sequence
             else:
                 refer(arrays)
         return kernel
-    return replace(choice, make=scaled)
+    return choice.by(scaled)
 
 
 class _Update:
@@ -198,7 +197,7 @@ class _Update:
         if way(self.task(scaled), builder) is None:
             return None
         choice = builder.choice((None,) * 4, (None,), {0: 0})
-        return replace(choice, make=lambda static: _brought(choice.make(static)))
+        return choice.by(lambda static: _brought(choice.make(static)))
 
     def thin(self) -> Choice | None:
         """The gradient of a narrow weight is small enough to be stored before it is added."""

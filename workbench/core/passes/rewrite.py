@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.core.graph.graph import Graph, Operation, Tensor
-from workbench.core.graph.program import Program, is_back_edge, needed, topological
+from workbench.core.graph.program import Program, is_back_edge
 
 __all__ = ["Rewrite", "copied", "rewrite", "single_readers", "walked"]
 
@@ -28,6 +28,13 @@ class Rewrite:
 
     def inputs(self, op: Operation) -> list[Tensor]:
         """Where the inputs of `op` went; the first stands in for a back edge until `close_loops`."""
+        tensors = self.tensors
+        try:
+            return [tensors[tensor] for tensor in op.inputs]
+        except KeyError:      # a back edge, or a mistake of ours
+            return self._inputs_so_far(op)
+
+    def _inputs_so_far(self, op: Operation) -> list[Tensor]:
         found: list[Tensor] = []
         for position, tensor in enumerate(op.inputs):
             new = self.tensors.get(tensor)
@@ -52,9 +59,8 @@ class Rewrite:
             old, graph=self.graph, feeds=tuple(self.tensors[t] for t in old.feeds),
             fetches=tuple(self.tensors[t] for t in old.fetches),
             targets=tuple(dict.fromkeys(new for op in old.targets for new in self.operations[op])))
-        keep = needed([*new.roots, *(t.op for t in new.feeds)])
-        if len(keep) < len(self.graph.operations):
-            self.graph.retain(keep)
+        if len(new.order) < len(self.graph.operations):
+            self.graph.retain(set(new.order))
         return new
 
     def copy(self, op: Operation, inputs: Sequence[Tensor], attrs: Mapping[str, Any] | None = None) -> list[Tensor]:
@@ -126,13 +132,13 @@ def rewrite(program: Program, visit: Visit) -> Program:
     nothing is replaced or left behind the result is `program` itself: nothing is copied before `visit` wants a change, and
     then it is asked again from the beginning.
     """
-    order = _order(program)
-    return _walked(program, visit, order) if len(order) < len(program.graph.operations) or _changes(order, visit) else program
+    order = program.order
+    return _walked(program, visit) if len(order) < len(program.graph.operations) or _changes(order, visit) else program
 
 
 def walked(program: Program, visit: Visit) -> Program:
     """The same for a `visit` that is expensive and known to change something: it is asked once for each operation."""
-    return _walked(program, visit, _order(program))
+    return _walked(program, visit)
 
 
 def copied(program: Program) -> Program:
@@ -140,13 +146,9 @@ def copied(program: Program) -> Program:
     return walked(program, lambda op, inputs, state: None)
 
 
-def _order(program: Program) -> list[Operation]:
-    return topological(needed([*program.roots, *[t.op for t in program.feeds]]))
-
-
-def _walked(program: Program, visit: Visit, order: Sequence[Operation]) -> Program:
+def _walked(program: Program, visit: Visit) -> Program:
     state = Rewrite(op.name for op in program.graph.operations)
-    for op in order:
+    for op in program.order:
         inputs = state.inputs(op)
         state.place(op, inputs, visit(op, inputs, state))
     return state.program(program)

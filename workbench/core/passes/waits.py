@@ -33,6 +33,8 @@ def waits(order: Sequence[Operation]) -> dict[Operation, Waits]:
     Operations that wait for the same outputs become ready, or dead, at the same moment, so running them together delays nothing
     and cannot deadlock. Constants and handles are bound before the step and arguments are fed, so no operation waits for them.
     """
+    if all([role(op, True) == "compute" for op in order]):      # without boundaries nothing waits
+        return dict.fromkeys([op for op in order if op.kind != "argument" and not ambient(op)], frozenset())
     steering = any(op.kind in CONTROL_FLOW for op in order)
     found: dict[Operation, Waits] = {}
     after: dict[Operation, Waits] = {}      # what a reader takes over; empty behind a boundary

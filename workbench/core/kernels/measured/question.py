@@ -1,9 +1,12 @@
 """Which ways there are, which questions are alike, and what follows from their times; nothing here computes or reads."""
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from workbench.core.kernels.choice import Spec
 
@@ -74,7 +77,12 @@ def key_of(op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec], outpu
 
 def _described(spec: Spec) -> str:
     layout = "" if spec.layout is None else f"@{getattr(spec.layout, 'text', '')}"
-    return f"{spec.dtype.name}[{'x'.join(str(sized(extent)) for extent in spec.shape)}]{layout}"
+    return f"{_name(spec.dtype)}[{'x'.join(str(sized(extent)) for extent in spec.shape)}]{layout}"
+
+
+@functools.cache
+def _name(dtype: np.dtype[Any]) -> str:
+    return dtype.name
 
 
 def right(time: Time) -> bool:

@@ -71,8 +71,10 @@ def packed(here: str, key: str, times: Times) -> bytes:
 
 def unpacked(content: bytes | None) -> tuple[str, str, Times] | None:
     """(machine, question, times) of an entry; None for what is none, or holds what is no time."""
+    if content is None:
+        return None
     try:
-        found: Any = json.loads(content or b"")
+        found: Any = json.loads(content)
         here, key = found["machine"], found["question"]
         times = {str(name): Time(float(one["seconds"]), tuple(map(float, one["reorders"])))
                  for name, one in found["ways"].items()}
