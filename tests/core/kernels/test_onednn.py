@@ -240,6 +240,7 @@ CONVOLUTIONS = [
     ((3, 14, 14, 6), (5, 5, 6, 16), (1, 1), "VALID", (1, 1)),
     ((1, 28, 28, 1), (5, 5, 1, 32), (1, 1), "SAME", (1, 1)),
     ((2, 23, 23, 3), (11, 11, 3, 8), (4, 4), "VALID", (1, 1)),
+    ((2, 21, 22, 3), (11, 11, 3, 8), (4, 4), ((2, 1), (0, 3)), (1, 1)),
     ((2, 10, 13, 20), (3, 3, 20, 33), (1, 1), ((0, 2), (1, 0)), (1, 1)),
     ((2, 12, 12, 16), (3, 3, 16, 16), (1, 1), "SAME", (2, 2)),
     ((2, 7, 7, 40), (1, 1, 40, 24), (1, 1), "VALID", (1, 1)),
@@ -257,6 +258,17 @@ def attributes_of(strides: Any, padding: Any, dilations: Any, data_format: str) 
 def test_convolution(image: Any, kernel: Any, strides: Any, padding: Any, dilations: Any, data_format: str,
                      free: bool) -> None:
     check_convolution(image, kernel, attributes_of(strides, padding, dilations, data_format), free)
+
+
+@pytest.mark.parametrize("activation", ["none", "relu"])
+def test_zeros_around_an_image_do_not_keep_it_from_generated_code(activation: str) -> None:
+    """The library has none with AVX2 for filters that move by four and begin outside: it unrolled the images."""
+    def generated(side: int, padding: Any) -> bool:
+        attributes = {**attributes_of((4, 4), padding, (1, 1), "NHWC"), "activation": activation}
+        inputs = [Spec((2, side, side, 3), FLOAT32), Spec((11, 11, 3, 64), FLOAT32), Spec((64,), FLOAT32)]
+        choice = select("fused_conv2d")(attributes, inputs, [Spec((2, 55, 55, 64), FLOAT32)], [True])
+        return choice is not None and choice.note.startswith(("jit", "brg"))
+    assert generated(224, ((2, 2), (2, 2))) == generated(228, "VALID")
 
 
 def check_convolution(image: Any, kernel: Any, attributes: dict[str, Any], free: bool, readers: int = 1) -> None:

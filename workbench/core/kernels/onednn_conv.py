@@ -35,6 +35,7 @@ from workbench.core.kernels.onednn_format import (
     stripped,
 )
 from workbench.core.kernels.onednn_guard import by_reference, guarded, referred, serve
+from workbench.core.kernels.onednn_padded import padded
 from workbench.core.kernels.onednn_products import Product, Task, plain
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_short import convolution, short
@@ -147,6 +148,17 @@ class Convolution:
     def is_last(self, spec: Spec) -> bool:
         layout = stripped(spec.layout)
         return layout is not None and layout.identity == identity_of(channels_last(spec.shape, self.axes))
+
+    def sides(self) -> tuple[tuple[int, int], ...]:
+        """The zeros before and after the image, on each of its axes."""
+        found = [(0, 0)] * len(self.x.shape)
+        for axis, before, after in zip(self.axes[2:], self.window.before, self.window.after):
+            found[axis] = before, after
+        return tuple(found)
+
+    def within(self, x: Spec) -> Convolution:
+        """The same over an image that has its zeros."""
+        return Convolution({**self.attributes, "padding": "VALID"}, x, self.kernel, self.y, self.bias)
 
     def data(self, spec: Spec, mode: str) -> Desc:
         """Descriptor of an image in a mode."""
@@ -267,6 +279,19 @@ def _direct_forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free
     made = shape.best(lambda mode: shape.forward(mode, after), shape.x)
     if made is None:
         return None
+    if not good(made) and any((*shape.window.before, *shape.window.after)):
+        found = padded(shape.x, shape.sides(), lambda wide: _generated_forward(shape.within(wide), after, free))
+        if found is not None:
+            return found
+    return _forward_by(made, shape, free)
+
+
+def _generated_forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free: bool) -> Choice | None:
+    made = shape.best(lambda mode: shape.forward(mode, after), shape.x)
+    return None if made is None or not good(made) else _forward_by(made, shape, free)
+
+
+def _forward_by(made: Primitive, shape: Convolution, free: bool) -> Choice:
     builder = Builder(2 if shape.bias is None else 3, 1)
     places = {Argument.SOURCE: Place(0), Argument.WEIGHTS: Place(1)}
     wanted = [shape.wanted(made, Argument.SOURCE, shape.x),
