@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from workbench.core.kernels.choice import Choice, Layout, Make, Spec
+from workbench.core.kernels.llvm_windows import Windows, by_filter, by_images, convolved, second
 from workbench.core.kernels.measured.choose import choose
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
 from workbench.core.kernels.onednn_filters import TOLD, Transformed
@@ -127,6 +128,20 @@ class Convolution:
     def pixels(self, spec: Spec) -> tuple[int, int]:
         """Shape of an image as a matrix with a row for each pixel."""
         return math.prod(spec.shape[:3]), spec.shape[3]
+
+    def windows(self) -> Windows:
+        x, y = (tuple(spec.shape[self.axes[i]] for i in (0, 2, 3, 1)) for spec in (self.x, self.y))
+        return Windows(x, y[1:3], self.kernel.shape[:2], self.window.strides, self.window.dilations, self.window.before)
+
+    def laid(self, choice: Choice | None, images: Mapping[int, Spec], output: Spec | None, free: bool = True) -> Choice | None:
+        """`choice`, which takes these inputs with their channels last and gives `output` so, wherever that may lie."""
+        if choice is None:
+            return None
+        wanted = tuple(self.wanted_last(images[i]) if i in images else None for i in range(len(choice.inputs)))
+        fits, format_ = (True, None) if output is None else self.last(output, free)
+        if output is not None and not fits:
+            choice, format_ = second(choice, tuple(output.shape[self.axes[i]] for i in (0, 2, 3, 1))), None
+        return replace(choice, inputs=wanted, outputs=(format_,))
 
     def small(self) -> bool:
         """Is there so little to do that the reference may win?"""
@@ -258,16 +273,20 @@ def _forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free: bool)
         product = Product({}, shape.pixels(shape.x), shape.kernel.shape[2:])
         bias = None if shape.bias is None else Place(2)
         ways["product"] = partial(_by_product, Task(product, Place(0), Place(1), Place(len(given)), bias, after), len(given))
+    begin, outputs = "" if shape.bias is None else "bias", shape.kernel.shape[3]
+    ways["compiled"] = lambda: shape.laid(convolved(shape.windows(), outputs, begin, bool(after)), {0: shape.x}, shape.y, free)
     return _decided(op, shape, ways, winograd, given, shape.y, free)
 
 
 def _decided(op: str, shape: Convolution, ways: dict[str, Make], winograd: Winograd | None, inputs: Sequence[Spec],
              output: Spec, free: bool) -> Choice | None:
-    """The best of `ways`, or the reference where that may be best; Winograd's algorithm usually where it should pay."""
+    """The best of `ways`, or the reference where that may be best; Winograd's algorithm usually where it should pay, and
+    compiled products in deterministic sessions, since the library cuts sums by the sizes of caches."""
     if shape.small():
         ways["reference"] = partial(by_reference, op, shape.attributes, inputs, output)
     rule = ["winograd"] if "winograd" in ways and winograd is not None and winograd.pays() else []
-    return choose(op, shape.attributes, inputs, [output], [free], ways, [*rule, "direct"])
+    first = ["compiled"] if kernel_options().deterministic else []
+    return choose(op, shape.attributes, inputs, [output], [free], ways, [*first, *rule, "direct"])
 
 
 def _by_product(task: Task, count: int) -> Choice | None:
@@ -335,6 +354,7 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
     if shape.pointwise():
         product = Product({"transpose_b": True}, shape.pixels(dy), kernel.shape[2:])
         ways["product"] = partial(_by_product, Task(product, Place(1), Place(0), Place(2)), 2)
+    ways["compiled"] = partial(_compiled_input, shape, free[0])
     return _decided("conv2d_backprop_input", shape, ways, winograd, inputs, outputs[0], free[0])
 
 
@@ -349,6 +369,15 @@ def _direct_input(shape: Convolution, free: bool) -> Choice | None:
     stored = builder.store(made, Argument.SOURCE_GRADIENT, places, x.shape, shape.axes, free)
     return builder.choice((format_of(made, Argument.WEIGHTS, kernel.shape, FILTER_AXES),
                            shape.wanted(made, Argument.OUTPUT_GRADIENT, dy)), (stored,))
+
+
+def _compiled_input(shape: Convolution, free: bool) -> Choice | None:
+    """What is not finite in the filter meets zeros around dy, so the reference serves it."""
+    choice = shape.laid(by_images(shape.windows(), shape.kernel.shape[3]), {1: shape.y}, shape.x, free)
+    if choice is None or shape.pointwise():
+        return choice
+    refer = referred("conv2d_backprop_input", shape.attributes, choice, (shape.kernel, shape.y), shape.x)
+    return guarded(choice, {0: math.prod(shape.kernel.shape)}, refer)
 
 
 @serve("conv2d_backprop_filter")
@@ -369,6 +398,7 @@ def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec]
     if shape.pointwise():
         product = Product({"transpose_a": True}, shape.pixels(x), shape.pixels(dy))
         ways["product"] = partial(_by_product, Task(product, Place(0), Place(1), Place(2)), 2)
+    ways["compiled"] = lambda: shape.laid(by_filter(shape.windows(), outputs[0].shape[3]), {0: x, 1: dy}, None)
     return _decided("conv2d_backprop_filter", shape, ways, winograd, inputs, outputs[0], free[0])
 
 

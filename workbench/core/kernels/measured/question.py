@@ -13,7 +13,7 @@ from workbench.core.kernels.choice import Spec
 __all__ = ["EXACT", "MARGIN", "WAYS", "Time", "cost", "key_of", "ranked", "right", "sized"]
 
 PRODUCTS = ("kept", "turned", "thin", "inner", "packed", "plain", "blas", "narrow", "compiled")
-CONVOLUTIONS = ("winograd", "direct", "product", "reference")
+CONVOLUTIONS = ("winograd", "direct", "product", "compiled", "reference")
 WAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "matmul": PRODUCTS,
     "fused_matmul": ("kept", "inner", "packed", "plain", "blas", "narrow", "compiled"),
@@ -26,7 +26,7 @@ WAYS: Final[Mapping[str, tuple[str, ...]]] = {
 (`turned`), as a gradient of a weight (`thin`) and over plain weights (`inner`); its matmul over an operand that each call packs
 (`packed`) and over plain ones (`plain`); NumPy's BLAS; compiled loops for a few columns (`narrow`), of a large matrix, few
 terms (`few`), and for any sizes (`compiled`). Convolutions: `winograd`, oneDNN's own kernels (`direct`), a product of matrices
-for filters of one pixel, and the reference, which unrolls windows into a matrix."""
+for filters of one pixel, compiled products of unrolled windows, and the reference, which unrolls them for BLAS."""
 MARGIN: Final = 0.92
 """Part of the usual way's time that another has to stay below to take its place: two rounds of one kernel differ by less."""
 EXACT: Final = 32
