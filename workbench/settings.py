@@ -75,7 +75,8 @@ class Settings:
     """Bytes that they may take there, for each task (`WB_SWAP_BYTES`)."""
     deterministic: bool = False
     """The same bits with any number of threads, and whatever was measured on this machine (`WB_DETERMINISTIC=1`): kernels are
-    chosen by rules alone, products are our own, and filters' gradients, which threads would add up in parts, work on one."""
+    chosen by rules alone, and products and convolutions of float32 images are our own, whose bits are also the same on other
+    processors of one instruction set. What else a library's threads would add up in parts works on one."""
     check_numerics: bool = False
     """A step ends at the first operation whose value holds NaN or infinity (`WB_CHECK_NUMERICS=1`). To find it: looking takes
     time, and nothing is fused."""

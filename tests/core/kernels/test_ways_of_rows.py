@@ -11,9 +11,10 @@ from workbench.core.kernels.llvm import usable
 from workbench.core.kernels.measured.question import WAYS
 
 pytestmark = [pytest.mark.named, pytest.mark.filterwarnings("ignore:densify")]
-PRODUCTS = ("packed", "plain", "blas", *(["compiled"] if usable() else []))
+COMPILED = ("compiled",) if usable() else ()
+PRODUCTS, CONVOLUTIONS = ("packed", "plain", "blas", *COMPILED), ("direct", "reference", *COMPILED)
 ANYWHERE = {(op, way) for op, ways in WAYS.items() for way in ways
-            if op != "fused_conv2d" and way in (("direct", "reference") if "conv2d" in op else PRODUCTS)}
+            if op != "fused_conv2d" and way in (CONVOLUTIONS if "conv2d" in op else PRODUCTS)}
 """What every processor has, whatever the shapes; of convolutions that the row of a fused one is too small for."""
 
 

@@ -1,4 +1,5 @@
-"""`settings.deterministic`: the same bits with 1, 2 and 4 threads, of kernels that share their work and of training steps."""
+"""`settings.deterministic`: the same bits with 1, 2 and 4 threads, and under other kernels of the libraries, of kernels that share
+their work and of training steps."""
 from __future__ import annotations
 
 import os
@@ -15,28 +16,26 @@ from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
 
 
-def digests(count: int, *parts: str, **variables: str) -> dict[str, str]:
+OTHERS = {"OPENBLAS_CORETYPE": "Prescott", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+
+
+def digests(count: int, **variables: str) -> dict[str, str]:
     """name -> digest, in a process of `count` threads with some variables of its environment."""
     environment = {**os.environ, "WB_DETERMINISTIC": "1", "WB_THREADS": str(count), **variables}
-    done = subprocess.run([sys.executable, "-m", "tests.deterministic", *parts], capture_output=True, text=True, timeout=300,
+    done = subprocess.run([sys.executable, "-m", "tests.deterministic"], capture_output=True, text=True, timeout=300,
                           cwd=Path(__file__).parents[3], env=environment)
     assert done.returncode == 0, done.stderr
     return dict(line.rsplit(": ", 1) for line in done.stdout.splitlines())
 
 
-def test_results_have_the_same_bits_whatever_the_number_of_threads() -> None:
+def test_results_have_the_same_bits_whatever_the_number_of_threads_and_whatever_kernels_libraries_take() -> None:
+    """OpenBLAS goes by the family of the processor, oneDNN by its caches: at last both take other kernels altogether. Without
+    LLVM products and convolutions are theirs, so there they keep them."""
     alone = digests(1)
-    assert {"lenet", "mlp", "lstm", "softmax", "dense"} < set(alone) and "not finite" not in alone.values()
-    for count in (2, 4):
-        assert digests(count) == alone, f"{count} threads"
-
-
-@pytest.mark.skipif(not usable(), reason="no LLVM here")
-def test_products_take_no_bit_from_a_library() -> None:
-    """OpenBLAS goes by the family of the processor, oneDNN by its caches: here both take other kernels altogether."""
-    alone = digests(1, "products")
-    assert {"products in a batch", "half a square", "mlp", "lstm"} < set(alone)
-    assert digests(2, "products", OPENBLAS_CORETYPE="Prescott", ONEDNN_MAX_CPU_ISA="SSE41") == alone
+    assert {"products in a batch", "half a square", "convolution 14, 32 to 64", "softmax", "dense", "lenet", "mlp", "lstm"} < set(
+        alone) and "not finite" not in alone.values()
+    for count, others in ((2, {}), (4, OTHERS if usable() else {})):
+        assert digests(count, **others) == alone, f"{count} threads, {others}"
 
 
 @pytest.fixture
