@@ -27,7 +27,7 @@ def digests(count: int, **variables: str) -> dict[str, str]:
     return dict(line.rsplit(": ", 1) for line in done.stdout.splitlines())
 
 
-def test_results_have_the_same_bits_whatever_the_number_of_threads_and_whatever_kernels_libraries_take() -> None:
+def test_results_have_the_same_bits_whatever_the_number_of_threads() -> None:
     """OpenBLAS goes by the family of the processor, oneDNN by its caches: at last both take other kernels altogether. Without
     LLVM products and convolutions are theirs, so there they keep them."""
     alone = digests(1)
