@@ -22,13 +22,14 @@ pytestmark = pytest.mark.usefixtures("graph")
 class Light:
     """A step of the part on device 1; the other end of the rendezvous is the test."""
 
-    def __init__(self, fetches: Any) -> None:
-        self.usual = Step(fetches, {}, device=1)
+    def __init__(self, fetches: Any, feeds: dict[Any, Any] | None = None) -> None:
+        self.usual = Step(fetches, feeds or {}, device=1)
         self.script = script_of(self.usual.plan)
         assert isinstance(self.script, Script)
         self.rendezvous, self.answers, self.returned = LocalRendezvous(), [], []
         self.instance = Instance(self.usual.plan, Container(), CPUS[1])
-        self.run = LightRun(self.script, self.instance, [], 5, self.rendezvous, lambda *sent: None,
+        values = [np.float32(value) for value in (feeds or {}).values()]
+        self.run = LightRun(self.script, self.instance, values, 5, self.rendezvous, lambda *sent: None,
                             lambda *answer: self.answers.append(answer), self.returned.append)
 
     def bring(self, place: int, value: Any, dead: bool = False) -> None:
@@ -107,6 +108,18 @@ def test_a_step_that_is_over_cannot_be_cancelled():
         light.rendezvous.send(light.script.edges[place], np.float32(place))
     light.run.cancel(errors.CancelledError("too late"))
     assert len(light.answers) == 1 and light.answers[0][1] is None
+
+
+def test_a_step_that_is_cancelled_before_it_begins_ends_once():
+    """By another thread, in the moment in which it has been announced and has not begun."""
+    x = wb.placeholder("float32", [])
+    with wb.device("/cpu:1"):
+        y = wb.exp(x)
+    light, error = Light([y, three()[0][0]], {x: 1.0}), errors.AbortedError("step 5: it is being tried again")
+    light.run.cancel(error)
+    light.run.start()
+    light.rendezvous.send(light.script.edges[0], np.float32(1))
+    assert light.answers == [(None, error)] and light.returned == []
 
 
 def test_what_comes_while_another_thread_computes_is_left_to_it():

@@ -79,10 +79,11 @@ class LightRun:
         self._dead: set[int] = set()                                      # places of the dead tensors that came
         self._arrivals: deque[tuple[int, Any, bool]] = deque()
         self._lock, self._over = threading.Lock(), False      # who holds the lock handles what arrives
+        self._lock.acquire()      # so does nobody before it begins, when it may be cancelled already
 
     def start(self) -> None:
-        """Begin; returns when nothing is left to do at once in this thread."""
-        self._lock.acquire()                                  # what arrives meanwhile waits, after a failure for ever
+        """Begin; returns when nothing is left to do at once in this thread. What arrives meanwhile waits, after a failure for
+        ever."""
         self._adopted = threading.get_ident()
         adopt_threads(True)
         self._instance.begin(self._step, self._send)
