@@ -405,6 +405,10 @@ def test_the_journal_is_read_on_a_beat_and_at_once_where_somebody_asks_or_the_st
     assert len(turns(1)) == 1 and hub.said["state"] == "failed" and not turns(1)
     journal.set_status(step=7, counted=True)
     assert not turns(1) and hub.said["step"] == 7
+    monkeypatch.setattr(type(hub._books), "judging", True)      # a verdict is in work: whoever waits for it gets it soon,
+    assert len(turns(10)) == 10
+    page.watcher.watch({"series": {}})
+    assert len(turns(11)) == 3      # and where nobody does it stays where it is
 
 
 def test_a_topic_that_is_watched_again_comes_whole(journal):

@@ -184,6 +184,11 @@ class Hub:
         own = [self._books.spans.lost, *(sum(r.lost for r in view.readers) for view in self._views.values())]
         return max(own) + sum(list(self.journal.lost_elsewhere.values()))
 
+    @property
+    def _accounted(self) -> bool:
+        """Does somebody watch what the books of steps say?"""
+        return any(VIEWS[topic].accounts for topic in self.watched)
+
     # looking
     def look(self, now: float | None = None) -> None:
         """Read what is new, once for all views that somebody watches."""
@@ -193,7 +198,7 @@ class Hub:
             self._looks += 1
             watched = self.watched
             self._shared.renew()
-            self._account(any(VIEWS[topic].accounts for topic in watched))
+            self._account(self._accounted)
             for topic, view in self._views.items():
                 if view.always or topic in watched:
                     self._advance(topic, view, now)
@@ -203,9 +208,11 @@ class Hub:
             self.said = self.status()
 
     def turn(self) -> None:
-        """Look where it is time, somebody asked, the state is another or a verdict is in work; else at the state alone."""
+        """Look where it is time, somebody asked, the state is another or a verdict is in work for those who watch; else at
+        the state alone."""
         now, said = time.perf_counter(), self.status()
-        if self._asked or now - self._looked >= BEAT or said["state"] != self.said["state"] or self._books.judging:
+        due = self._asked or now - self._looked >= BEAT or said["state"] != self.said["state"]
+        if due or (self._books.judging and self._accounted):
             self.look(now)
         else:
             self.said = said
