@@ -72,6 +72,18 @@ describe('a voice', () => {
     expect(heard(1000, () => held(5000))).toEqual(['step 1950', 'step 3950', 'step 4950']);
   });
 
+  it('says an alarm at once, also while a key is held down', () => {
+    const voice = new Voice(root);
+    const does = () => {
+      for (let at = 0; at < 450; at += 50) {
+        speak(root, `step ${at}`);
+        at === 250 && voice.alarm(['worker:1 was lost.']);
+        vi.advanceTimersByTime(50);
+      }
+    };
+    expect(heard(0, does)).toEqual(['step 350', '!worker:1 was lost.']);
+  });
+
   it('lets what changes often rest, and says the newest of it', () => {
     const voice = new Voice(root);
     expect(heard(1000, () => voice.tell('verdict', 'one', 'one', 10_000))).toEqual(['one']);

@@ -62,15 +62,16 @@ export class Voice {
     const now = performance.now();
     const next = this._alarms.length ? now : Math.min(...[...this._waiting.values()].map(one => one.due));
     if (next <= now) {
-      this._since = Math.min(this._since, now);
+      const held = this._alarms.length ? TOGETHER : HELD; // no key holds up an alarm
+      this._until = Math.min(this._until, now + held);
     }
     clearTimeout(this._due);
-    this._due = setTimeout(() => this._speak(), Math.min(Math.max(TOGETHER, next - now), this._since + HELD - now));
+    this._due = setTimeout(() => this._speak(), Math.min(Math.max(TOGETHER, next - now), this._until - now));
   }
 
   private _speak(): void {
     const now = performance.now();
-    this._since = Infinity;
+    this._until = Infinity;
     const ready = [...this._waiting].filter(([, { due }]) => due <= now + 1);
     for (const [topic, { key }] of ready) {
       this._waiting.delete(topic);
@@ -87,7 +88,7 @@ export class Voice {
   private _said = new Map<string, { key: string; at: number }>();
   private _alarms: string[] = [];
   private _wrong: string[] = [];
-  private _since = Infinity; // since when there is something to say
+  private _until = Infinity; // when what there is to say is said at the latest
   private _due: ReturnType<typeof setTimeout> | undefined;
 }
 
