@@ -190,7 +190,7 @@ def test_small_updates_stay_on_one_thread(monkeypatch):
     monkeypatch.setattr(llvm_updates, "shared_rows", None)
     llvm_updates._kernel.cache_clear()
     for rule, (count, inputs) in DENSE.items():
-        applied(rule.split()[0], states(count, 65536), *inputs(rows(65536)), in_place=True)
+        applied(rule.split()[0], states(count, 32768), *inputs(rows(32768)), in_place=True)
     applied("apply_adagrad_rows", states(2, 5003, 131), np.arange(500), F(0.1), rows(500, 131), in_place=True)
     applied("descend_rows", states(1, 5003, 131), np.arange(500), F(0.1), rows(500, 131), in_place=True)
 
