@@ -118,6 +118,7 @@ def test_a_graph_that_says_another_type_keeps_it(caplog):
     b'{"precision": "float16"}', b"[" * 100_000, b'{"precision": "float16", "loss_scale": 3}',
     b'{"precision": "float16", "loss_scale": {"loss_scale": -1, "growth_steps": 1, "variables": null}}',
     b'{"precision": "float16", "loss_scale": {"loss_scale": "dynamic", "growth_steps": 1.5, "variables": null}}',
+    b'{"precision": "float16", "loss_scale": {"loss_scale": 1%s, "growth_steps": 1, "variables": null}}' % (b"0" * 400),
     b'{"precision": "float16", "loss_scale": {"loss_scale": "dynamic", "growth_steps": 1, "variables": ["w", 1, 2, {}]}}',
     b'{"precision": "float16", "loss_scale": {"loss_scale": "dynamic", "growth_steps": 1, "variables": "many"}}'],
     ids=lambda text: repr(text[-30:]))

@@ -194,10 +194,14 @@ def test_optimizers_of_keras_do_the_same(graph):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (("float16", 0.0), "loss_scale is 0.0; pass a positive number, or 'dynamic'"),
+    (("float16", 0.0), "loss_scale is 0.0; pass a positive number of float32, or 'dynamic'"),
     (("float16", "static"), "loss_scale is 'static'"),
     (("float16", np.inf), "loss_scale is inf"), (("bfloat16", True), "loss_scale is True"),
-    (("float16", "dynamic", 0), "growth_steps is 0; pass 1 or more"),
+    (("float16", 1e39), "loss_scale is 1e.39; pass a positive number of float32"), (("float16", 1e-50), "loss_scale is 1e-50"),
+    (("float16", 10 ** 400), "loss_scale is 10000"), (("float16", np.nan), "loss_scale is nan"),
+    (("float16", "dynamic", 0), "growth_steps is 0; pass a whole number from 1 on, of int64"),
+    (("float16", "dynamic", 2 ** 63), "growth_steps is 9223372036854775808"),
+    (("float16", "dynamic", 1.5), "growth_steps is 1.5"),
     (("float64",), "precision is 'float64' but products are computed in 'bfloat16' or 'float16'"),
     (("short",), "precision is 'short' but")])
 def test_wrong_arguments(graph, arguments, message):

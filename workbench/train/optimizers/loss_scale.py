@@ -17,6 +17,7 @@ from workbench.train.saving.summary import scalar
 __all__ = ["LossScale", "loss_scale_of", "mixed_precision", "scale_losses"]
 
 _FIRST = 2.0 ** 15      # where a dynamic scale starts; the first steps halve it if that is too much
+_LEAST, _MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 _POWERS = 2.0 ** np.arange(128, dtype=np.float32)
 _KEY = "__loss_scale"
 _STATE = {"loss_scale": "float32", "steps": "int64", "steps_at_overflow": "int64", "skipped_steps": "int64"}
@@ -64,17 +65,18 @@ class LossScale:
     "mixed_precision/scale" and "mixed_precision/skipped" show it. A gradient of a scaled loss that is not finite is no error
     to sessions with `check_numerics`: its step is left out.
 
-    Raises InvalidArgumentError for a scale that is neither a positive number nor "dynamic", or fewer than 1 step.
+    Raises InvalidArgumentError for a scale that is neither a positive number of float32 nor "dynamic", or fewer than 1 step.
     """
 
     def __init__(self, loss_scale: float | str, growth_steps: int) -> None:
         number = isinstance(loss_scale, (int, float)) and not isinstance(loss_scale, bool)
-        if loss_scale != "dynamic" and not (number and 0 < float(loss_scale) < np.inf):
-            raise errors.InvalidArgumentError(f"mixed_precision: loss_scale is {loss_scale!r}; pass a positive number, or "
-                                              "'dynamic'")
-        if growth_steps < 1:
-            raise errors.InvalidArgumentError(f"mixed_precision: growth_steps is {growth_steps}; pass 1 or more")
-        self._dynamic, self._growth = loss_scale == "dynamic", growth_steps
+        if loss_scale != "dynamic" and not (number and _LEAST <= loss_scale <= _MOST):      # type: ignore[operator]
+            raise errors.InvalidArgumentError(f"mixed_precision: loss_scale is {loss_scale!r}; pass a positive number of "
+                                              "float32, or 'dynamic'")
+        if not isinstance(growth_steps, (int, np.integer)) or not 1 <= growth_steps < 2 ** 63:
+            raise errors.InvalidArgumentError(f"mixed_precision: growth_steps is {growth_steps!r}; pass a whole number from 1 "
+                                              "on, of int64")
+        self._dynamic, self._growth = loss_scale == "dynamic", int(growth_steps)
         self._first = _FIRST if loss_scale == "dynamic" else float(loss_scale)
         self._made: tuple[Variable, ...] | None = None
         self._found: dict[Graph, tuple[Tensor, Tensor, Tensor]] = {}
