@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,9 +15,11 @@ import pytest
 
 import workbench as wb
 from tests.openmp import openmp_threads
+from workbench import errors
 from workbench.core.kernels import crowd as crowds
-from workbench.core.kernels import openmp, threads
+from workbench.core.kernels import onednn_format, openmp, threads
 from workbench.core.kernels.crowd import Crowd, crowd
+from workbench.core.kernels.onednn_api import Api
 from workbench.core.kernels.onednn_format import available
 from workbench.core.kernels.options import KernelOptions
 from workbench.settings import settings
@@ -226,3 +229,19 @@ def test_a_product_keeps_to_one_thread_in_a_crowd_unless_a_number_was_asked_for(
             threads.set_threads(2)
             run(session, [y], True)
             assert openmp_threads() == 2 and not crowd.taken
+
+
+@pytest.mark.skipif(not available(), reason="needs oneDNN")
+@pytest.mark.parametrize("error", [errors.UnimplementedError, errors.InternalError])
+def test_kernels_for_all_threads_go_on_where_the_library_makes_none_for_fewer(
+        pair: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[errors.Error]) -> None:
+    """Their code is generated in the middle of a step, when others come to use the cores."""
+    def refused(*_: object) -> None:
+        raise error("no kernel")
+    with wb.Graph().as_default(), wb.Session() as session:
+        results = convolution(5)
+        session.run(wb.global_variables_initializer())
+        alone = run(session, results, False)
+        monkeypatch.setattr(onednn_format, "_primitives", OrderedDict())
+        monkeypatch.setattr(Api, "primitive", refused)
+        assert run(session, results, True) == alone and "failed" not in caplog.text

@@ -22,7 +22,7 @@ from workbench.core.kernels.onednn_format import (
     size,
     with_threads,
 )
-from workbench.errors import UnimplementedError
+from workbench.errors import InternalError, UnimplementedError
 
 __all__ = ["Builder", "Place", "Program", "Step"]
 
@@ -76,11 +76,14 @@ class Program:
         return row(api(), self._memories, runs, self._compiled)
 
     def _in_a_crowd(self) -> Row:
-        """The same on fewer threads, made when it is first asked for."""
+        """The same on fewer threads, made when it is first asked for; on as many as ever where the library makes none."""
         threads = crowd.leaves(self._threads)
         if threads not in self._among:
             primitives = [with_threads(step.primitive, threads) for step in self._steps]
-            self._among[threads] = primitives, self._prepared(primitives)
+            try:
+                self._among[threads] = primitives, self._prepared(primitives)
+            except (InternalError, UnimplementedError):
+                self._among[threads] = [], self._row
         return self._among[threads][1]
 
     def __call__(self, *arrays: Any) -> None:
