@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
+from workbench.core.graph.build import ops
 from workbench.nn import zoo
 
 Built = Sequence[Any]
@@ -32,8 +33,16 @@ def products() -> Iterator[tuple[str, Callable[..., Built], list[Any]]]:
         yield f"product {rows} x {depth} x {columns}", with_gradients(wb.matmul), given
     yield "products in a batch", with_gradients(wb.matmul), [random(12, 64, 3000), random(12, 3000, 5)]
     yield "sum of products", with_gradients(lambda a, b: wb.tensordot(a, b, 2)), [random(20, 30, 400), random(30, 400, 50)]
+    yield "product of open shape", open_product, [random(300, 1000), random(1000, 200)]
     yield "half a square", lambda x: [wb.nn.l2_loss(x)], [random(3, 100_000)]
     yield "dense", dense, [random(96, 784)]
+
+
+def open_product(a: Any, b: Any) -> Built:
+    """Only the step knows how many rows there are; with its gradients, and an update by a product."""
+    rows, w = wb.boolean_mask(a, np.arange(300) % 3 > 0), wb.Variable(np.zeros((1000, 200), np.float32))
+    made = with_gradients(lambda *_: wb.matmul(rows, b))(a, b)
+    return [*made, ops.apply_gradient_descent(w.handle, wb.constant(np.float32(0.1)), wb.matmul(rows, made[0], transpose_a=True))]
 
 
 def dense(x: Any) -> Built:

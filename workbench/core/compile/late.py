@@ -13,7 +13,7 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.choice import Choice, Layout, Select, Spec, reorders
 from workbench.core.kernels.fallback import announce, ask
-from workbench.core.kernels.options import KernelOptions, using
+from workbench.core.kernels.options import KernelOptions, kernel_options, using
 
 __all__ = ["Late", "worth_asking"]
 
@@ -26,7 +26,10 @@ Call = Callable[..., Any]
 
 def worth_asking(library: str, op: Operation) -> bool:
     """May a kernel of `library` for each shape be worth its making? One of oneDNN takes longer to make than NumPy needs for
-    what it does in a pass, and for products, which its BLAS computes as fast from values in C order."""
+    what it does in a pass, and for products, which its BLAS computes as fast from values in C order: but not with the same bits
+    on any number of threads."""
+    if op.kind == "matmul" and kernel_options().deterministic:
+        return True
     return library != "onednn" or not (op.definition.elementwise or op.kind in ("bias_add", "matmul"))
 
 

@@ -76,7 +76,7 @@ def _update(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Ten
     if product.kind != "matmul" or gradient not in alone or product.controls or (
             gradient.dtype.name != "float32" or not gradient.shape.known or gradient.shape.rank != 2):
         return None
-    if _is_slim(product):
+    if _is_slim(product) or not all([tensor.shape.known for tensor in product.inputs]):      # no kernel of both is made then
         return None
     attrs = {"transpose_a": product.attrs["transpose_a"], "transpose_b": product.attrs["transpose_b"]}
     return [state.create("apply_matmul_descent", [handle, rate, *product.inputs], attrs, op.name, op).outputs[0]]
