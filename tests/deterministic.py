@@ -42,7 +42,8 @@ def open_product(a: Any, b: Any) -> Built:
     """Only the step knows how many rows there are; with its gradients, and an update by a product."""
     rows, w = wb.boolean_mask(a, np.arange(300) % 3 > 0), wb.Variable(np.zeros((1000, 200), np.float32))
     made = with_gradients(lambda *_: wb.matmul(rows, b))(a, b)
-    return [*made, ops.apply_gradient_descent(w.handle, wb.constant(np.float32(0.1)), wb.matmul(rows, made[0], transpose_a=True))]
+    slope = wb.matmul(rows, made[0], transpose_a=True)
+    return [*made, ops.apply_gradient_descent(w.handle, wb.constant(np.float32(0.1)), slope)]
 
 
 def dense(x: Any) -> Built:
