@@ -12,9 +12,9 @@ from workbench.viz.ledger import Ledger, Root
 from workbench.viz.names import Names
 from workbench.viz.slices import drain
 from workbench.viz.step_view import StepTimes
-from workbench.viz.stretches import WAIT, WORK, Stretches
+from workbench.viz.stretches import WAIT, WORK, Stretches, Told
 from workbench.viz.verdict import judge, regular
-from workbench.viz.waiting import Grid, painted
+from workbench.viz.waiting import Grid, Part, painted
 
 pytestmark = pytest.mark.tiny
 W0, W1, W2, PS = "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2", "/job:ps/task:0"
@@ -208,10 +208,10 @@ def looked_at(workers: int) -> tuple[int, int]:
         (one, 0, 1 + i, WAIT, ps), (one, 1 + i, 5 + i, WORK, one), (one, 5 + i, 10, WAIT, ps))]
     rows += [(ps, 0, 1, WORK, ps), *((ps, 1, 5 + i, WAIT, one) for i, one in zip(late, who)), (ps, 9, 10, WORK, ps)]
     own = Stretches(*map(np.array, zip(*rows)))
-    grid = Grid(0.0, 10.0, np.array([*who, ps]), own, names)
+    nothing, tasks = np.zeros(len(who) + 1), np.array([*who, ps])
+    grid = Grid([Part(0.0, 10.0, tasks, own, Told(own, tasks, nothing, nothing))], names)
     drain(grid.follow())
-    nothing = np.zeros(len(who) + 1)
-    first = drain(grid.fill(own, len(nothing), nothing, nothing)).accounts[task("worker", 0)]
+    first = drain(grid.fill())[0].accounts[task("worker", 0)]
     assert first.wait == pytest.approx(6) and first.waits[Root(server, "work")] == pytest.approx(2)
     return grid.looked, len(rows)
 
@@ -292,3 +292,47 @@ def test_with_many_tasks_a_view_holds_fewer_steps_of_each():
     few, all_of_them = (times.view(["s_0"], count).view for count in (32, 256))
     assert len(few.tasks) == 32 and few.more == 224 and sum(len(t.times) for t in few.tasks) <= 4000
     assert len(all_of_them.tasks) == 256 and all_of_them.more == 0 and sum(len(t.times) for t in all_of_them.tasks) <= 4000
+
+
+def test_what_others_did_is_known_of_steps_that_are_told_of_late_and_one_may_take_no_time():
+    accounting = Accounting()
+    accounting.feed([span("segment", PS, 0, 12, executable="b_0"), span("segment", W1, 0, 1, executable="b_0")])
+    accounting.settle(everything=True)
+    accounting.feed([
+        span("segment", W0, 1, 2), span("segment", W1, 1, 2), span("wait", W0, 2.5, 3, 1, detail=PS),
+        span("op", W1, 2.5, 3, 1), span("segment", W0, 4, 4, 2), span("segment", W1, 4, 4, 2)])
+    accounting.settle(everything=True)
+    _, _, waits, short = accounting.steps
+    assert waits.accounts[W0].waits == {Root(PS, "work"): 0.5}
+    assert short.whole == 0 and short.accounts[W0].work == 0
+
+
+def several(random: np.random.Generator) -> list[Span]:
+    """Steps of one run, some of which overlap, in which each of some tasks does a bit of everything."""
+    who, found, begin = [W0, W1, W2, PS], [], 0.0
+    for number in range(10):
+        tasks = [one for one in who if random.random() < 0.8] or who
+        for one in tasks:
+            other = who[random.integers(4)]
+            times = begin + np.sort(random.random((8, 2)), 1)
+            found += [span(kind, one, *at, number, **more) for at, (kind, more) in zip(times.tolist(), (
+                ("segment", {}), ("wait", {"detail": other}), ("queue", {"name": "q"}), ("step", {}),
+                ("segment", {"turns": 3, "total": 0.1}), ("queue", {"name": "feed", "detail": "queue_dequeue"}),
+                ("send", {"message": f"{number}|{message(one, other)[2:]}"}),
+                ("recv", {"message": f"{number}|{message(other, one)[2:]}"})))]
+        begin += random.choice([0.7, 1.2])
+    return found
+
+
+def test_steps_that_are_accounted_for_together_say_what_each_says_alone(monkeypatch):
+    for seed in range(5):
+        spans, found = several(np.random.default_rng(seed)), []
+        for together in (1, 1_000_000):
+            monkeypatch.setattr("workbench.viz.accounting.TOGETHER", together)
+            found.append(accounts(spans))
+        assert len(found[0]) == len(found[1]) > 3
+        for alone, together in zip(*found):
+            assert alone.keys() == together.keys()
+            for who in alone:
+                for part in ("whole", "work", "transfer", "input", "wait", "uncovered", "pieces", "waits", "links", "inputs"):
+                    assert getattr(together[who], part) == pytest.approx(getattr(alone[who], part), abs=1e-9), part

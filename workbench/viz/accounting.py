@@ -17,10 +17,10 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from operator import itemgetter
+from itertools import accumulate, groupby
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from workbench.viz.ledger import Account, Ledger
 from workbench.viz.names import Names
 from workbench.viz.slices import Slices, drain
 from workbench.viz.stretches import FEEDS, WAIT, Stretches, Told, tell
-from workbench.viz.waiting import Grid
+from workbench.viz.waiting import Grid, Part
 
 __all__ = ["Accounting", "Step"]
 
@@ -41,6 +41,7 @@ UNRECORDED = 1000  # steps, one after the other, of which none need have been re
 REMEMBERED = 50_000  # spans of accounted steps in which causes are looked up
 OVERLAPPING = 512  # steps that may lie in one step's time
 FEWEST = 8  # tasks that a step counts for at least where only so much is accounted for: what it costs besides
+TOGETHER = 1500  # spans of steps that are accounted for together, at least one step
 SETTLED = 0.7  # seconds after the end of a step in which its spans may still come (tasks send twice a second)
 _RUNS = ("op", "segment")
 _KIND, _TASK = (itemgetter(Span._fields.index(name)) for name in ("kind", "task"))
@@ -71,16 +72,16 @@ class Step:
 class _Open:
     """A step whose spans are coming, or in whose time causes are looked up."""
 
-    __slots__ = ("_batch", "_tasks", "_told", "count", "end", "executable", "rows", "run", "start")
+    __slots__ = ("_batch", "_tasks", "count", "end", "executable", "number", "rows", "run", "said", "start")
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, number: int) -> None:
         self.rows: list[Row] = []  # until they have told
         self.count = 0  # of all
         self.start, self.end = float("inf"), float("-inf")
-        self.run, self.executable = run, ""
+        self.run, self.number, self.executable = run, number, ""
         self._batch: Batch | None = None
         self._tasks: set[str] | None = None
-        self._told: Told | None = None
+        self.said: Told | None = None
 
     def add(self, piece: Piece, rows: Sequence[Row]) -> None:
         self.rows += rows
@@ -109,12 +110,9 @@ class _Open:
         kinds = set(map(_KIND, self.rows))
         return not {"loop"}.issuperset(kinds) and (len(self.tasks) == 1 or not {"step", "loop"}.issuperset(kinds))
 
-    def told(self, names: Names) -> Told:
-        """What its spans say, found when somebody first asks."""
-        if self._told is None:
-            self._told = tell(self.batch, self.end, names)
-            self.rows, self._batch = [], None
-        return self._told
+    def tell(self, said: Told) -> None:
+        """What its spans say is known; they need not be kept."""
+        self.said, self.rows, self._batch = said, [], None
 
 
 class Accounting:
@@ -146,7 +144,7 @@ class Accounting:
         for piece in pieces:
             key = piece.run, piece.step
             if key not in self._open:
-                self._open[key] = _Open(piece.run)
+                self._open[key] = _Open(*key)
             self._open[key].add(piece, batch.rows_of(piece))
             self._newest = max(self._newest, piece.end)
         self._fed = time.perf_counter() if pieces else self._fed
@@ -172,17 +170,16 @@ class Accounting:
         ready = [key for key, opened in self._open.items() if everything or opened.end < told]
         if not ready and not self.count:  # a first answer comes sooner; of what ended last not all have told
             ready = sorted(self._open, key=lambda key: self._open[key].end)[:-1]
-        found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
-        found = [(key, opened) for key, opened in found if opened.tells and self._whole(opened)]
-        stride = -(-sum(max(FEWEST, len(opened.tasks)) for _, opened in found) // accounts) if found else 1
-        chosen = _evenly([opened for _, opened in found], stride)
-        self._remember(_near([opened for _, opened in found], chosen))
+        found = sorted(map(self._open.pop, ready), key=lambda opened: opened.end)
+        found = [opened for opened in found if opened.tells and self._whole(opened)]
+        stride = -(-sum(max(FEWEST, len(opened.tasks)) for opened in found) // accounts) if found else 1
+        chosen = _evenly(found, stride)
+        self._remember(_near(found, chosen))
         made = []
-        for (_, number), opened in found:
-            if id(opened) in chosen:
-                parts = yield from self._accounts(opened)
-                gap = self._gap(number, opened)
-                made.append(Step(opened.run, opened.executable, number, opened.start, opened.end, parts, gap))
+        for group in _together([opened for opened in found if id(opened) in chosen]):
+            ledgers = yield from self._accounts(group)
+            made += [Step(opened.run, opened.executable, opened.number, opened.start, opened.end, ledger, self._gap(opened))
+                     for opened, ledger in zip(group, ledgers)]
         self.steps.extend(made)
         self.count += len(made)
         return made
@@ -196,11 +193,11 @@ class Accounting:
             return True
         return opened.tasks.issuperset(task for task, count in told.items() if task and 2 * count > told[""])
 
-    def _gap(self, number: int, opened: _Open) -> float:
+    def _gap(self, opened: _Open) -> float:
         """Seconds between the end of the step before it and its start. Of steps too short for a record of each, the mean: those
         between the last recorded one and this one, of the same executable, took what this one takes."""
         for back in range(1, UNRECORDED + 1):
-            before = self._ended.get((opened.run, number - back))
+            before = self._ended.get((opened.run, opened.number - back))
             if before is not None and (back == 1 or before[1] == opened.executable):
                 return max(0.0, opened.start - before[0] - (back - 1) * (opened.end - opened.start)) / back
             if before is not None:
@@ -214,16 +211,19 @@ class Accounting:
             held -= self._past[gone].count
             gone += 1
         self._past[:gone], self._ends[:gone] = [], []
+        late = bool(self._past and steps) and steps[0].end < self._ends[-1]  # than what was kept before
         self._past += steps
-        self._ends += [step.end for step in steps]
+        if late:
+            self._past.sort(key=_end)
+        self._ends = [step.end for step in self._past]
 
     def _during(self, opened: _Open, own: Stretches) -> Stretches:
         """What is known of the time of a step: its `own`, and what others did meanwhile."""
         first = bisect_right(self._ends, opened.start)
         near = [step for step in self._past[first:first + OVERLAPPING] if step.start < opened.end]
-        if near == [opened]:
+        if near == [opened] or opened not in near:  # as one that took no time is
             return own
-        found = Stretches(*map(np.concatenate, zip(*(step.told(self._names).own for step in near))))
+        found = Stretches(*map(np.concatenate, zip(*(told.own for told in self._told(near)))))
         return found.only((found.end > opened.start) & (found.start < opened.end))
 
     @property
@@ -235,20 +235,54 @@ class Accounting:
         """Have no spans come for so long that none of a step's can be missing? What is first read may have come long ago."""
         return now - self._fed > SETTLED or (not self.count and abs(now - self._newest) > SETTLED)
 
-    # one step
-    def _accounts(self, opened: _Open) -> Slices[Ledger]:
-        lone = _lone(opened, self._names)
-        if lone is not None:
-            return lone
-        told = opened.told(self._names)
+    def _told(self, steps: Sequence[_Open]) -> list[Told]:
+        """What the spans of each of them say, found when somebody first asks."""
+        for _, own in groupby([step for step in steps if step.said is None], key=_run):
+            new = list(own)
+            for step, said in zip(new, tell([(step.batch.rows, step.end) for step in new], self._names)):
+                step.tell(said)
+        return [step.said for step in steps if step.said]
+
+    def _accounts(self, steps: Sequence[_Open]) -> Slices[list[Ledger]]:
+        """Those of steps of one run."""
+        lone = [_lone(opened, self._names) for opened in steps]
+        others = [opened for opened, ledger in zip(steps, lone) if ledger is None]
         yield
+        found = iter((yield from self._followed(others)) if others else ())
+        return [next(found) if ledger is None else ledger for ledger in lone]
+
+    def _followed(self, steps: Sequence[_Open]) -> Slices[list[Ledger]]:
+        """Whose waiting has to be followed."""
+        several = self._told(steps)
+        yield
+        grid = Grid([self._part(opened, told) for opened, told in zip(steps, several)], self._names)
+        yield from grid.follow()
+        return (yield from grid.fill())
+
+    def _part(self, opened: _Open, told: Told) -> Part:
+        known = self._during(opened, told.own)
         others = np.zeros(len(self._names.texts), bool)
         others[told.own.other[told.own.kind == WAIT]] = True
         others[told.tasks] = False
-        reached = np.concatenate([told.tasks, others.nonzero()[0]])  # its tasks, and whom they wait for
-        grid = Grid(opened.start, opened.end, reached, self._during(opened, told.own), self._names)
-        yield from grid.follow()
-        return (yield from grid.fill(told.own, len(told.tasks), told.pieces, told.scattered))
+        # its tasks, and whom they wait for
+        return Part(opened.start, opened.end, np.concatenate([told.tasks, others.nonzero()[0]]), known, told)
+
+
+_run, _end = attrgetter("run"), attrgetter("end")
+
+
+def _together(steps: Sequence[_Open]) -> Iterator[list[_Open]]:
+    """Groups of neighbours of one run that are accounted for together, none so large that it takes long."""
+    group: list[_Open] = []
+    count = 0
+    for opened in steps:
+        if group and (opened.run != group[0].run or count + opened.count > TOGETHER):
+            yield group
+            group, count = [], 0
+        group.append(opened)
+        count += opened.count
+    if group:
+        yield group
 
 
 def _evenly(steps: Sequence[_Open], stride: int) -> set[int]:

@@ -146,7 +146,7 @@ class Batch:
         return found
 
     def _ended(self, kind: str) -> np.ndarray:
-        return np.flatnonzero((self.kind == _KIND[kind]) & (self.end >= self.start))
+        return np.asarray(((self.kind == _KIND[kind]) & (self.end >= self.start)).nonzero()[0])
 
     def rows_of(self, piece: Piece) -> Sequence[Row]:
         """The spans of one of its pieces."""

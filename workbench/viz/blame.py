@@ -43,7 +43,7 @@ def middles(values: np.ndarray) -> np.ndarray:
 def _blame(step: Ledger, workers: np.ndarray, servers: np.ndarray) -> Blame:
     row, column = np.full((2, len(step.names.texts)), -1)  # of each task among its workers, among the servers
     row[workers], column[servers] = 0, np.arange(len(servers))
-    working = np.flatnonzero(row[step.tasks] == 0)  # their places in the step
+    working = (row[step.tasks] == 0).nonzero()[0]  # their places in the step
     if not len(working):
         return Blame(np.zeros(len(servers)), (-1,) * len(LEADS), (0.0,) * len(LEADS))
     row[step.tasks[working]] = np.arange(len(working))
@@ -51,7 +51,7 @@ def _blame(step: Ledger, workers: np.ndarray, servers: np.ndarray) -> Blame:
     ours = owners >= 0
     owners, subjects, kinds, seconds = owners[ours], subjects[ours], kinds[ours], step.waits.seconds[ours]
     waited = np.zeros((len(working), len(servers)))
-    of = np.flatnonzero((column[subjects] >= 0) & (kinds == ROOTS.index("work")))
+    of = ((column[subjects] >= 0) & (kinds == ROOTS.index("work"))).nonzero()[0]
     waited[owners[of], column[subjects[of]]] = seconds[of]
     leads = [_lead(step, working, part, subjects, np.where(kinds == ROOTS.index(kind), seconds, 0.0)) for kind, part in LEADS]
     return Blame(middles(waited), *zip(*leads))

@@ -65,6 +65,14 @@ class Entries(NamedTuple):
     def only(self, which: np.ndarray) -> Entries:
         return Entries(self.rows[which], self.codes[which], self.seconds[which])
 
+    def cut(self, bases: np.ndarray) -> list[Entries]:
+        """Those of the rows from each of `bases` to the next, from which they count then; given by rows, as `summed` does."""
+        if len(bases) == 2:
+            return [self]
+        borders = np.searchsorted(self.rows, bases).tolist()
+        return [Entries(self.rows[at:until] - base, self.codes[at:until], self.seconds[at:until])
+                for base, at, until in zip(bases.tolist(), borders, borders[1:])]
+
     def largest(self) -> Entries:
         """The one with the most seconds of each code."""
         if not len(self.codes):

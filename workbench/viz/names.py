@@ -93,7 +93,7 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different ones of many small numbers, and the place of each among them."""
     used = np.zeros(int(codes.max(initial=-1)) + 1, bool)
     used[codes] = True
-    return np.flatnonzero(used), (np.cumsum(used) - 1)[codes]
+    return used.nonzero()[0], (np.cumsum(used) - 1)[codes]
 
 
 def ranked(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from workbench import errors
 from workbench.core.names import split_edge, task_of
-from workbench.core.trace import KINDS, Span, spans_of
+from workbench.core.trace import KINDS, Row, Span, spans_of
 from workbench.viz.batch import Batch
-from workbench.viz.names import Names, numbered
+from workbench.viz.names import Names, begins, numbered
 from workbench.viz.working import worked
 
 __all__ = ["FEEDS", "INPUT", "TRANSFER", "WAIT", "WORK", "Stretches", "Told", "tell"]
@@ -34,12 +35,8 @@ class Stretches(NamedTuple):
     kind: np.ndarray  # WORK, TRANSFER, INPUT or WAIT
     other: np.ndarray  # the task itself where it works; "source task|target task"; the input; whom it waits for
 
-    def only(self, which: np.ndarray) -> Stretches:
+    def only(self, which: np.ndarray | slice) -> Stretches:
         return Stretches(*(column[which] for column in self))
-
-    def painted(self) -> Stretches:
-        """What counts more comes later, else in the given order."""
-        return self.only(np.argsort(-self.kind, kind="stable"))
 
 
 class Told(NamedTuple):
@@ -51,95 +48,130 @@ class Told(NamedTuple):
     scattered: np.ndarray  # seconds of turns of loops that were summed up, not recorded one by one
 
 
-def tell(batch: Batch, until: float, names: Names) -> Told:
-    """What the spans of a step say that ends at `until`; who is done before waits for whoever works last."""
-    teller = _Teller(batch, names)
-    own = Stretches(*(np.concatenate(column) for column in zip(*teller.said(until))))
-    if len(teller.tasks) == 1 and not len(own.task):
-        own = teller.works(np.arange(len(batch)))
-    segments = np.flatnonzero((teller.kind == _SEGMENT) & (teller.turns > 1))
-    turned = [span.seconds for span in spans_of(map(batch.rows.__getitem__, segments.tolist()))]
-    scattered = np.bincount(teller.rows[segments], turned, len(teller.tasks))
-    pieces = np.bincount(teller.rows[teller.kind <= _SEGMENT], minlength=len(teller.tasks))
-    return Told(own, teller.tasks, pieces, scattered)
+class _Said(NamedTuple):
+    """Stretches, and the step of each, by its place."""
+
+    own: Stretches
+    step: np.ndarray
+
+
+def tell(steps: Sequence[tuple[Sequence[Row], float]], names: Names) -> list[Told]:
+    """What the spans of each of several steps of one run say, and when it ends: together they cost few calls. Who is done
+    before waits for whoever works last."""
+    teller = _Teller(steps, names)
+    own, step = teller.said()
+    tasks = len(teller.tasks)
+    segments = ((teller.kind == _SEGMENT) & (teller.turns > 1)).nonzero()[0]
+    turned = [span.seconds for span in spans_of(map(teller.batch.rows.__getitem__, segments.tolist()))]
+    scattered = np.bincount(teller.rows[segments], turned, tasks)
+    pieces = np.bincount(teller.rows[teller.kind <= _SEGMENT], minlength=tasks)
+    if len(steps) == 1:
+        return [Told(own, teller.tasks, pieces, scattered)]
+    own, counts = own.only(np.argsort(step, kind="stable")), np.bincount(step, minlength=len(steps))
+    borders, firsts = np.cumsum([0, *counts]).tolist(), [*teller.firsts.tolist(), tasks]
+    return [Told(own.only(slice(at, until)), *(column[first:last] for column in (teller.tasks, pieces, scattered)))
+            for at, until, first, last in zip(borders, borders[1:], firsts, firsts[1:])]
 
 
 class _Teller:
-    """The spans of a step as columns."""
+    """The spans of some steps as columns. A task has a row in each step that it took part in."""
 
-    def __init__(self, batch: Batch, names: Names) -> None:
-        self._names, self._count, self._batch = names, len(batch), batch
-        self._start, self._end = batch.start, batch.end
-        self._task, self._details = names.column(batch.texts("task")), batch.texts("detail")
-        self.tasks, self.rows = numbered(self._task)
-        self.kind = _OF_KIND[batch.kind]
-        self.turns = batch.numbers("turns", np.int64)
+    def __init__(self, steps: Sequence[tuple[Sequence[Row], float]], names: Names) -> None:
+        self.batch = Batch(list(chain.from_iterable(rows for rows, _ in steps)))
+        self._names, self._count = names, len(self.batch)
+        self._start, self._end = self.batch.start, self.batch.end
+        self._task, self._details = names.column(self.batch.texts("task")), self.batch.texts("detail")
+        self._step = np.arange(len(steps)).repeat([len(rows) for rows, _ in steps])
+        width = len(names.texts)
+        numbers, self.rows = numbered(self._step * width + self._task)
+        self._of, self.tasks = np.divmod(numbers, width)  # of each row its step and its task
+        self.firsts = begins(self._of)  # of each step its first row
+        self._until = np.array([until for _, until in steps])
+        self.kind = _OF_KIND[self.batch.kind]
+        self.turns = self.batch.numbers("turns", np.int64)
 
-    def said(self, until: float) -> list[Stretches]:
+    def said(self) -> tuple[Stretches, np.ndarray]:
+        """The stretches, and of each its step."""
         feeds = (np.zeros(self._count, bool) if FEEDS.isdisjoint(self._details)
                  else np.fromiter(map(FEEDS.__contains__, self._details), bool, self._count))
         timed = np.bincount(self.rows[self.kind == _OP], minlength=len(self.tasks)) > 0
         # of timed tasks the segments only repeat what their operations say
         runs = (self.kind == _OP) | ((self.kind == _SEGMENT) & (self.turns == 1) & ~timed[self.rows])
         queued, final = self.kind == _QUEUE, self._final()
-        return [
-            self._done(until, final),
-            self._waited(np.flatnonzero(self.kind == _WAIT), final),
-            self._named(np.flatnonzero(queued & ~feeds), WAIT),
+        said = [
+            self._done(final),
+            self._waited((self.kind == _WAIT).nonzero()[0], final),
+            self._named((queued & ~feeds).nonzero()[0], WAIT),
             *self._moved(),      # a receive knows best for whom it waits
-            self._named(np.flatnonzero((runs | queued) & feeds), INPUT),
-            self.works(np.flatnonzero(runs & ~feeds)),
+            self._named(((runs | queued) & feeds).nonzero()[0], INPUT),
+            self.works((runs & ~feeds).nonzero()[0]),
         ]
+        own, steps = zip(*said)
+        found, step = Stretches(*map(np.concatenate, zip(*own))), np.concatenate(steps)
+        alone = np.bincount(self._of) == 1
+        if alone.any():  # who tells nothing else works
+            alone[step] = False
+            works = self.works(alone[self._step].nonzero()[0])
+            found, step = Stretches(*map(np.concatenate, zip(found, works.own))), np.concatenate([step, works.step])
+        return found, step
 
-    def works(self, at: np.ndarray) -> Stretches:
-        at, start, end = worked(self._batch, self._task, at)
-        return Stretches(self._task[at], start, end, np.full(len(at), WORK), self._task[at])
+    def works(self, at: np.ndarray) -> _Said:
+        at, start, end = worked(self.batch, self.rows, at)
+        return _Said(Stretches(self._task[at], start, end, np.full(len(at), WORK), self._task[at]), self._step[at])
 
-    def _stretches(self, at: np.ndarray, kind: int, other: np.ndarray) -> Stretches:
-        return Stretches(self._task[at], self._start[at], self._end[at], np.full(len(at), kind), other)
+    def _stretches(self, at: np.ndarray, kind: int, other: np.ndarray) -> _Said:
+        own = Stretches(self._task[at], self._start[at], self._end[at], np.full(len(at), kind), other)
+        return _Said(own, self._step[at])
 
-    def _named(self, at: np.ndarray, kind: int) -> Stretches:
-        return self._stretches(at, kind, self._names.column([self._batch.rows[i][_NAME] for i in at.tolist()]))
+    def _named(self, at: np.ndarray, kind: int) -> _Said:
+        return self._stretches(at, kind, self._names.column([self.batch.rows[i][_NAME] for i in at.tolist()]))
 
-    def _moved(self) -> list[Stretches]:
+    def _moved(self) -> list[_Said]:
         """A receive waits until its message is sent, from then on it transfers; a sender transfers."""
-        sends, receives = np.flatnonzero(self.kind == _SEND), np.flatnonzero(self.kind == _RECV)
-        texts = self._batch.texts("message")
+        sends, receives = (self.kind == _SEND).nonzero()[0], (self.kind == _RECV).nonzero()[0]
+        texts = self.batch.texts("message")
         froms, intos = (np.fromiter(map(there.get, [texts[at] for at in here.tolist()], repeat(-1)), np.int64, len(here))
-                        for here, there in ((receives, self._batch.left), (sends, self._batch.came)))
+                        for here, there in ((receives, self.batch.left), (sends, self.batch.came)))
         known = np.where(froms >= 0, self._start[froms], np.inf)
         leaves = np.minimum(np.maximum(known, self._start[receives]), self._end[receives])
         links = self._links(froms, receives, receives)
-        moved = self._stretches(receives, TRANSFER, links)._replace(start=leaves)
-        waits = self._stretches(receives, WAIT, self._names.sources(links))
-        waits = waits._replace(end=leaves).only(leaves > waits.start)
-        return [waits, self._stretches(sends, TRANSFER, self._links(sends, intos, sends)), moved]
+        moved = self._stretches(receives, TRANSFER, links)
+        late = leaves > self._start[receives]
+        waits = self._stretches(receives[late], WAIT, self._names.sources(links[late]))
+        return [waits._replace(own=waits.own._replace(end=leaves[late])),
+                self._stretches(sends, TRANSFER, self._links(sends, intos, sends)),
+                moved._replace(own=moved.own._replace(start=leaves))]
 
-    def _waited(self, at: np.ndarray, final: int) -> Stretches:
-        whom = [detail if (detail := self._details[i]).startswith("/job:") else self._names.texts[final] for i in at.tolist()]
+    def _waited(self, at: np.ndarray, final: np.ndarray) -> _Said:
+        last = self.tasks[final[self._step[at]]].tolist()
+        whom = [detail if (detail := self._details[i]).startswith("/job:") else self._names.texts[task]
+                for i, task in zip(at.tolist(), last)]
         return self._stretches(at, WAIT, self._names.column(whom))
 
-    def _final(self) -> int:
-        """Who works last."""
+    def _final(self) -> np.ndarray:
+        """Of each step the row of who works last."""
         doing, working = np.full(len(self.tasks), -1.0), self.kind <= _SEND
         np.maximum.at(doing, self.rows[working], self._end[working])
-        return int(self.tasks[doing.argmax()])
+        last = (doing == np.maximum.reduceat(doing, self.firsts)[self._of]).nonzero()[0]
+        return last[begins(self._of[last])]
 
-    def _done(self, until: float, final: int) -> Stretches:
+    def _done(self, final: np.ndarray) -> _Said:
         """The part of a task may be over before the step is."""
-        last = np.full(len(self.tasks), -np.inf)
+        last, until = np.full(len(self.tasks), -np.inf), self._until[self._of]
         np.maximum.at(last, self.rows, self._end)
-        early = (last < until) & (self.tasks != final)
-        count = int(early.sum())
-        return Stretches(self.tasks[early], last[early], np.full(count, until), np.full(count, WAIT), np.full(count, final))
+        early = last < until
+        early[final] = False
+        step, count = self._of[early], int(early.sum())
+        whom = self.tasks[final[step]]
+        return _Said(Stretches(self.tasks[early], last[early], until[early], np.full(count, WAIT), whom), step)
 
     def _links(self, sources: np.ndarray, targets: np.ndarray, at: np.ndarray) -> np.ndarray:
         """"source task|target task" of each message, as far as both its ends (-1: not known) have told: else as its text says,
         or that of its own task (`at`) where it names none."""
         links, known = np.empty(len(at), np.int64), (sources >= 0) & (targets >= 0)
         links[known] = self._names.links(self._task[sources[known]], self._task[targets[known]])
-        for place in np.flatnonzero(~known).tolist():
-            row, own = self._batch.rows[at[place]], self._names.texts[self._task[at[place]]]
+        for place in (~known).nonzero()[0].tolist():
+            row, own = self.batch.rows[at[place]], self._names.texts[self._task[at[place]]]
             links[place] = self._names.number(_ends(row[_MESSAGE].partition("|")[2]) or f"{own}|{own}")
         return links
 

@@ -28,7 +28,7 @@ def worked(batch: Batch, tasks: np.ndarray, runs: np.ndarray) -> Worked:
     A thread that sends copies, or waits until somebody takes what it sends: that is transfer. Who sends on another thread
     goes on working.
     """
-    sends = np.flatnonzero((batch.kind == _SEND) & (batch.end > batch.start))
+    sends = ((batch.kind == _SEND) & (batch.end > batch.start)).nonzero()[0]
     holders = _holders(batch, tasks, runs, sends) if len(runs) and len(sends) else np.empty(0, np.int64)
     sends, holders = sends[holders >= 0] if len(holders) else sends[:0], holders[holders >= 0]
     if not len(sends):
