@@ -144,7 +144,7 @@ LAYERS = (
     ("models as functions", "formats.predictor"),
     ("frozen graphs", "formats.freezing"),
     ("formats", "formats"),
-    ("accounts of a run", "viz.accounting viz.batch viz.blame viz.books viz.ledger viz.losses viz.names viz.palette viz.reader "
+    ("accounts of a run", "viz.accounting viz.batch viz.blame viz.books viz.ledger viz.lost viz.names viz.palette viz.reader "
                           "viz.slices viz.stretches viz.units viz.verdict viz.waiting viz.window viz.working"),
     ("cluster", "cluster.*"),
     ("views", "viz.*"),

@@ -21,7 +21,7 @@ from workbench.train.progress import Progress
 from workbench.viz.books import books_of
 from workbench.viz.hub import hub_of
 from workbench.viz.ledger import PARTS
-from workbench.viz.losses import losses
+from workbench.viz.lost import losses
 from workbench.viz.palette import short_task
 from workbench.viz.report import render_report
 from workbench.viz.report_data import read

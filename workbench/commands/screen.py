@@ -16,7 +16,7 @@ from rich.text import Text
 from workbench.core.trace import StatusRecord, journal
 from workbench.train.progress import Progress
 from workbench.viz.books import books_of
-from workbench.viz.losses import broken, losses
+from workbench.viz.lost import broken, losses
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.verdict import UNKNOWN, Summary
 

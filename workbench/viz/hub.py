@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from workbench.core.trace import Journal, StatusRecord
 from workbench.viz.books import books_of
-from workbench.viz.losses import broken
+from workbench.viz.lost import broken
 from workbench.viz.palette import device_order
 from workbench.viz.reader import Shared, per_journal
 from workbench.viz.schema import Answer, Update

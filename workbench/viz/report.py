@@ -15,7 +15,7 @@ from workbench.core.trace import Journal, journal
 from workbench.viz import report_graph, report_sections
 from workbench.viz.html import Markup, join, tag
 from workbench.viz.kit import kit
-from workbench.viz.losses import broken, losses
+from workbench.viz.lost import broken, losses
 from workbench.viz.palette import short_task
 from workbench.viz.report_data import Run, read
 from workbench.viz.report_records import records

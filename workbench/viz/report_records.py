@@ -14,7 +14,7 @@ import numpy as np
 from workbench.core.trace import Journal, Span, StatusRecord
 from workbench.viz.books import Books
 from workbench.viz.kept_graph import Kept
-from workbench.viz.losses import broken
+from workbench.viz.lost import broken
 from workbench.viz.reader import Shared
 from workbench.viz.schema import SeriesView, StepView, Update, plain
 from workbench.viz.verdict import Summary

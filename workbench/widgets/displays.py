@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from workbench.core.trace import journal
-from workbench.viz.losses import broken
+from workbench.viz.lost import broken
 
 __all__ = ["explanation_html", "graph_html", "install", "session_html"]
 

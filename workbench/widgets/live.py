@@ -17,7 +17,7 @@ from workbench.core.run.gate import gate as process_gate
 from workbench.core.trace import Journal, journal
 from workbench.viz.hub import RATE, hub_of
 from workbench.viz.kit import kit
-from workbench.viz.losses import losses
+from workbench.viz.lost import losses
 from workbench.viz.picture import graph_picture, picture, series_picture, steps_picture
 from workbench.viz.svg import to_plain, to_svg
 from workbench.widgets.base import reply_at_once

@@ -96,7 +96,7 @@ const NAMED = 4; // tasks of which each is named
 
 /**
  * Cause and fix of each group of lost tasks with the same of both but for their names, without those that are in `said`: as
- * workbench/viz/losses.py says it.
+ * workbench/viz/lost.py says it.
  */
 export function losses(lost: readonly { task: string; cause: string; fix: string }[], said: string): [string, string][] {
   const groups = new Map<string, (typeof lost)[number][]>();

@@ -12,7 +12,7 @@ from typing import Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from workbench.core.trace import Span, TaskRecord
-from workbench.viz.losses import losses
+from workbench.viz.lost import losses
 from workbench.viz.palette import color_of, device_order, short_task
 from workbench.viz.verdict import Row
 

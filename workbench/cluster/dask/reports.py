@@ -12,7 +12,7 @@ from typing import Any
 from workbench.cluster.dask import page as dashboard
 from workbench.core.trace import Journal
 from workbench.viz.books import books_of
-from workbench.viz.losses import broken
+from workbench.viz.lost import broken
 from workbench.viz.reader import Reader
 
 __all__ = ["Reporter"]
