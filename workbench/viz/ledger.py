@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.viz.names import Names, begins, ranked
 
-__all__ = ["PARTS", "ROOTS", "Account", "Entries", "Ledger", "Root", "root_of"]
+__all__ = ["PARTS", "ROOTS", "Account", "Entries", "Ledger", "Root", "look", "root_of"]
 
 PARTS = ("work", "transfer", "input", "wait", "uncovered", "whole", "pieces")
 ROOTS = ("work", "transfer", "input", "still")  # kinds of roots: who waits stands still as far as others can tell
@@ -73,6 +74,13 @@ class Entries(NamedTuple):
         return [Entries(self.rows[at:until] - base, self.codes[at:until], self.seconds[at:until])
                 for base, at, until in zip(bases.tolist(), borders, borders[1:])]
 
+    def cut_by_code(self, codes: np.ndarray, bases: np.ndarray) -> list[Entries]:
+        """Those with the codes from each of `codes` to the next, which count from there, as their rows do from `bases`; given
+        by codes."""
+        borders = np.searchsorted(self.codes, codes).tolist()
+        return [Entries(self.rows[at:until] - base, self.codes[at:until] - first, self.seconds[at:until])
+                for first, base, at, until in zip(codes.tolist(), bases.tolist(), borders, borders[1:])]
+
     def largest(self) -> Entries:
         """The one with the most seconds of each code."""
         if not len(self.codes):
@@ -97,6 +105,7 @@ class Ledger:
         self.links, self.inputs = links, inputs  # a link is that of who sends, too
         self.waits = waits  # whose codes are those of roots
         self.blamed: Any = None  # what `blame` found of it last
+        self.looked: tuple[Entries, Entries] | None = None  # what `look` found of it
 
     @cached_property
     def accounts(self) -> dict[str, Account]:
@@ -112,19 +121,15 @@ class Ledger:
             found[row].waits[root_of(self.names, code)] = seconds
         return {account.task: account for account in found}
 
-    @cached_property
+    @property
     def received(self) -> Entries:
         """Links with the seconds that their receivers saw of them, by their numbers."""
-        came = self.links.only(self.tasks[self.links.rows] != self.names.sources(self.links.codes))
-        return came.only(np.argsort(came.codes, kind="stable"))
+        return look([self])[0][0]
 
-    @cached_property
+    @property
     def held_up(self) -> Entries:
         """Links with the most seconds of receiving, and of waiting for it, that one task had."""
-        late, came = self.waits.only(self.waits.codes % len(ROOTS) == TRANSFER), self.received
-        both = Entries.summed(np.concatenate([came.rows, late.rows]), np.concatenate([came.codes, late.codes // len(ROOTS)]),
-                              np.concatenate([came.seconds, late.seconds]))
-        return both.largest()
+        return look([self])[0][1]
 
     @cached_property
     def moved(self) -> dict[str, float]:
@@ -133,6 +138,33 @@ class Ledger:
         for _, link, seconds in self.links.each():
             sums[self.names.texts[link]] += seconds
         return sums
+
+
+def look(steps: Sequence[Ledger]) -> list[tuple[Entries, Entries]]:
+    """`received` and `held_up` of each of these steps of one accounting, found once, of several together in few calls."""
+    new = [step for step in steps if step.looked is None]
+    if new:
+        names, bases = new[0].names, np.array([0, *accumulate(len(step.tasks) for step in new)])
+        links, at = _joined([step.links for step in new], bases)
+        came = np.concatenate([step.tasks for step in new])[links.rows] != names.sources(links.codes)
+        waits, late = _joined([step.waits for step in new], bases)
+        transfers = waits.codes % len(ROOTS) == TRANSFER
+        most = len(names.texts)  # a code counts on from step to step
+        links, waits = (Entries(each.rows, step * most + codes, each.seconds).only(which) for each, step, codes, which in (
+            (links, at, links.codes, came), (waits, late, waits.codes // len(ROOTS), transfers)))
+        received = links.only(np.argsort(links.codes, kind="stable"))
+        held_up = Entries.summed(*(np.concatenate(columns) for columns in zip(received, waits))).largest()
+        borders = most * np.arange(len(new) + 1)
+        for step, *found in zip(new, *(each.cut_by_code(borders, bases) for each in (received, held_up))):
+            step.looked = found[0], found[1]
+    return [step.looked for step in steps if step.looked]
+
+
+def _joined(several: Sequence[Entries], bases: np.ndarray) -> tuple[Entries, np.ndarray]:
+    """The entries of several steps, whose rows count from these, and of each its step."""
+    found = Entries(*(np.concatenate(columns) for columns in zip(*several)))
+    step = np.arange(len(several)).repeat([len(each.rows) for each in several])
+    return found._replace(rows=found.rows + bases[step]), step
 
 
 def root_of(names: Names, code: int) -> Root:

@@ -18,7 +18,7 @@ import numpy as np
 from workbench.core.trace import StatusRecord
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.blame import LEADS, middles
-from workbench.viz.ledger import PARTS, Root
+from workbench.viz.ledger import PARTS, Root, look
 from workbench.viz.names import different
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.slices import Slices, drain
@@ -209,14 +209,13 @@ def _links(window: Window) -> list[_Found]:
     """The link that costs most of those that take longer than the ones between the same jobs do."""
     if not any(len(step.links.rows) for step in window.steps):  # nothing is sent
         return []
-    links, taken = window.side_by_side([step.received for step in window.steps])
+    (links, taken), (others, held_up) = map(window.side_by_side, zip(*look(window.steps)))
     jobs = window.names.derived(_jobs, links)
     own, medians, usual = typicals(taken), middles(taken), np.full(len(links), np.nan)
     for number in different(jobs).tolist():
         group = np.flatnonzero(jobs == number)
         if len(group) > 1:
             usual[group] = np.sort(medians[group])[(len(group) - 1) // 2]
-    others, held_up = window.side_by_side([step.held_up for step in window.steps])
     charged = typicals(held_up)[np.searchsorted(others, links)]
     seconds = np.maximum(0.0, np.minimum(charged, own - usual))
     if np.isnan(seconds).all():
