@@ -11,8 +11,8 @@ from workbench.core.graph.opdef import registry
 from workbench.core.kernels import llvm_windows, threads
 from workbench.core.kernels.llvm import usable
 from workbench.core.kernels.llvm_windows import Windows, by_filter, by_images, convolved, second
-from workbench.core.kernels.onednn_conv import Window
 from workbench.core.kernels.onednn_format import available
+from workbench.core.kernels.onednn_window import Window
 from workbench.core.kernels.options import KernelOptions, using
 
 pytestmark = pytest.mark.skipif(not usable(), reason="no LLVM here")

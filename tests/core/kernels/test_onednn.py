@@ -11,10 +11,10 @@ import pytest
 from workbench.core.kernels import onednn, onednn_format, onednn_winograd
 from workbench.core.kernels.choice import LASTING, Choice, Spec, reorders, selectors
 from workbench.core.kernels.onednn_api import Argument, load
-from workbench.core.kernels.onednn_conv import Window
 from workbench.core.kernels.onednn_filters import Transformed
 from workbench.core.kernels.onednn_products import Product, Task, usual
 from workbench.core.kernels.onednn_program import Place
+from workbench.core.kernels.onednn_window import Window
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
 

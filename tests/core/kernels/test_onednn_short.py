@@ -13,8 +13,8 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels import onednn_short
 from workbench.core.kernels.choice import Choice, Spec
-from workbench.core.kernels.onednn_conv import Window
 from workbench.core.kernels.onednn_short import IMAGE_AXES, SERVED, convolution, native, product
+from workbench.core.kernels.onednn_window import Window
 from workbench.core.passes import widen as widening
 from workbench.core.passes.precision import precision
 from workbench.core.passes.prune import prune

@@ -11,7 +11,6 @@ from typing import Any
 
 from workbench.core.kernels.choice import Choice, Spec
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
-from workbench.core.kernels.onednn_conv import Window
 from workbench.core.kernels.onednn_format import (
     Desc,
     Primitive,
@@ -23,6 +22,7 @@ from workbench.core.kernels.onednn_format import (
 )
 from workbench.core.kernels.onednn_guard import serve
 from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.core.kernels.onednn_window import Window
 
 __all__ = ["Direct", "crawls", "of_channels", "of_volumes"]
 

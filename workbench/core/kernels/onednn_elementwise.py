@@ -15,7 +15,6 @@ from workbench.core.kernels import llvm
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
 from workbench.core.kernels.llvm_rows import where_positive
 from workbench.core.kernels.onednn_api import BINARY_ADD, ELU, FORWARD_INFERENCE, RELU_SLOPE, Argument
-from workbench.core.kernels.onednn_conv import data_axes
 from workbench.core.kernels.onednn_finite import floats
 from workbench.core.kernels.onednn_format import (
     Desc,
@@ -32,6 +31,7 @@ from workbench.core.kernels.onednn_format import (
 )
 from workbench.core.kernels.onednn_guard import serve
 from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.core.kernels.onednn_window import data_axes
 
 __all__ = ["add", "bias_add", "bias_add_grad", "relu", "relu_grad"]
 

@@ -21,7 +21,6 @@ from workbench.core.kernels.onednn_api import (
     POOLING_MAX,
     Argument,
 )
-from workbench.core.kernels.onednn_conv import Window, data_axes, same_or
 from workbench.core.kernels.onednn_format import (
     ALIGNMENT,
     Format,
@@ -35,6 +34,7 @@ from workbench.core.kernels.onednn_format import (
 )
 from workbench.core.kernels.onednn_guard import guarded, referred, serve
 from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.core.kernels.onednn_window import Window, data_axes, same_or
 from workbench.core.kernels.options import kernel_options
 
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_grad"]
