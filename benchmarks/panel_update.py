@@ -4,8 +4,10 @@
 
 One turn of the hub, of which there are ten a second, and one page's update, packed, and what seven more pages add to one. Means
 are those of all turns, "reading" is the median of those that read what is new: two or three of ten, the others cost next to
-nothing. Then ratios of means, which say as much on a busy machine: what the timeline adds, what eight pages cost beside one,
-what is left when no view is visible.
+nothing. A program makes twenty steps a second; they are recorded as often as a chief has them recorded, who pays a hundredth of
+the time for taking in their spans, as tasks send them ("taking", of all turns; "steps", recorded a second). --all: all twenty,
+more than any chief would. Then ratios of means, which say as much on a busy machine: what the timeline adds, what eight pages
+cost beside one, what is left when no view is visible.
 """
 from __future__ import annotations
 
@@ -14,12 +16,16 @@ import random
 import statistics
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
-from sys import intern
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from workbench.cluster.chief.tracker import _RARELY, _RECORD_SECONDS, _SHARE
+from workbench.cluster.wire import messages
+from workbench.cluster.wire.frames import HEADER, Frame, parse_header
+from workbench.core.pace import Pace
 from workbench.core.run.gate import gate
 from workbench.core.trace import Journal, Span
 from workbench.viz.hub import Hub
@@ -30,13 +36,11 @@ from workbench.widgets.wire import size
 TURNS, STEPS, RATE = 60, 2, 20      # turns measured, new steps in each, and steps a second, one after the other
 
 
-def step(journal: Journal, number: int, start: float, workers: int, servers: int = 4) -> None:
-    """A synchronous step: weights to every worker, work, gradients back."""
-    end = start + 0.04
+def step(number: int, start: float, workers: int, servers: int = 4) -> list[tuple[str, Frame]]:
+    """What each task tells of a synchronous step: weights to every worker, work, gradients back."""
+    end, told = start + 0.04, defaultdict(list)
     for i in range(workers):
-        # texts that spans have in common are kept once, as a task's spans come (`cluster/wire/fields.py`)
-        task, server = intern(f"/job:worker/task:{i}"), intern(f"/job:ps/task:{i % servers}")
-        device = intern(f"{task}/device:CPU:0")
+        task, server = f"/job:worker/task:{i}", f"/job:ps/task:{i % servers}"
         keys = [f"{number}|{name}|{a}/device:CPU:0|{b}/device:CPU:0|" for name, a, b in
                 (("w", server, task), ("g", task, server))]
         begin, done = start + 0.002, start + 0.03 + 0.005 * random.random()
@@ -44,10 +48,40 @@ def step(journal: Journal, number: int, start: float, workers: int, servers: int
                 ("send", "w", server, start, start + 0.0001, keys[0]), ("recv", "w", task, start, begin, keys[0]),
                 ("segment", "segment_0", task, begin, done, ""), ("send", "g", task, done, done + 0.0001, keys[1]),
                 ("recv", "g", server, start, done + 0.001, keys[1]), ("step", "session_0", task, start, done, "")):
-            journal.span(Span(kind, name, who, device, 0, a, b, number, key, executable="session_0_1"))
+            told[who].append(Span(kind, name, who, f"{task}/device:CPU:0", 0, a, b, number, key, executable="session_0_1"))
     for i in range(servers):
-        journal.span(Span("segment", "apply", intern(f"/job:ps/task:{i}"), "", 0, end - 0.002, end, number,
-                          executable="session_0_1"))
+        who = f"/job:ps/task:{i}"
+        told[who].append(Span("segment", "apply", who, "", 0, end - 0.002, end, number, executable="session_0_1"))
+    return [(task, sent(messages.SpanBatch(0, end, tuple(spans)))) for task, spans in told.items()]
+
+
+def sent(message: messages.Message) -> Frame:
+    data = b"".join(messages.encode(message, 1))
+    header = parse_header(data)
+    middle = HEADER.size + header.meta
+    return Frame(header, data[HEADER.size:middle], data[middle:] if header.data else None)
+
+
+class Chief:
+    """Takes in what tasks tell, as `cluster/chief` does, and says which steps are recorded."""
+
+    def __init__(self, journal: Journal, all_of_them: bool) -> None:
+        self._journal, self._all = journal, all_of_them
+        self._pace = Pace(_SHARE, 1, _RECORD_SECONDS, _RARELY)
+        self.steps = 0
+        self.taking = 0.0
+
+    def runs(self, number: int, now: float, workers: int) -> None:
+        if now < self._pace.due and not self._all:
+            return
+        frames = step(number, now, workers)
+        began = time.thread_time()
+        for task, frame in frames:
+            self._journal.merge(task, messages.decode(frame).spans)      # type: ignore[attr-defined]
+        took = time.thread_time() - began
+        self._pace.paid(now, took)
+        self.taking += took
+        self.steps += 1
 
 
 class Sent:
@@ -60,20 +94,22 @@ class Sent:
         self.messages.append(size((data, buffers)))
 
 
-def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float], list[float], list[bool], list[int]]:
+def measure(workers: int, topics: list[str], pages: int = 1,
+            every: bool = False) -> tuple[list[float], list[float], list[bool], list[int], Chief]:
     """(milliseconds of CPU of the turn, of telling all pages, did it read what is new) of each turn, bytes of what one page was
-    told."""
+    told, and who took in the spans."""
     journal = Journal(capacity=500_000)
     journal.enabled = True
-    hub, sent = Hub(journal), Sent()
-    peers = [Peer(sent, hub, gate, answered=True) for _ in range(pages)]
+    hub, to_pages = Hub(journal), Sent()
+    chief = Chief(journal, every)
+    peers = [Peer(to_pages, hub, gate, answered=True) for _ in range(pages)]
     for peer in peers:
         peer.watcher.watch(dict.fromkeys(topics))
     looks, tells, read, sizes, number = [], [], [], [], 0
     for _ in range(TURNS):
         now = time.perf_counter()
         for i in range(STEPS):
-            step(journal, number, now - 1.0 + i / RATE, workers)
+            chief.runs(number, now - 1.0 + i / RATE, workers)
             number += 1
         before, began = hub._looks, time.thread_time()
         hub.turn()
@@ -85,12 +121,12 @@ def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float
         told = time.thread_time()
         looks.append(1e3 * (looked - began))
         tells.append(1e3 * (told - looked))
-        sizes += sent.messages[:1]
-        sent.messages.clear()
+        sizes += to_pages.messages[:1]
+        to_pages.messages.clear()
         for peer in peers:
             peer.heard({"command": "ack", "argument": number})      # whatever came
         time.sleep(0.1)
-    return looks, tells, read, sizes
+    return looks, tells, read, sizes, chief
 
 
 def ratios(workers: int = 252, rounds: int = 3) -> None:
@@ -110,17 +146,19 @@ def ratios(workers: int = 252, rounds: int = 3) -> None:
 
 
 def main() -> None:
-    topics = sys.argv[1:] or list(VIEWS)
+    every = "--all" in sys.argv
+    topics = [topic for topic in sys.argv[1:] if topic != "--all"] or list(VIEWS)
     print(f"   {', '.join(topics)}: CPU in milliseconds per turn of the hub (ten a second), kB per update")
-    titles = ("first", "mean", "reading", "longest", "7 more", "mean kB", "largest kB")
+    titles = ("steps", "taking", "first", "mean", "reading", "longest", "7 more", "mean kB", "largest kB")
     print(f"{'tasks':>6}" + "".join(f"{title:>12}" for title in titles))
     for workers in (4, 60, 252):
-        looks, tells, read, sizes = measure(workers, topics)
+        looks, tells, read, sizes, chief = measure(workers, topics, every=every)
         first, *costs = (look + tell for look, tell in zip(looks, tells))
-        more = statistics.fmean(measure(workers, topics, 8)[1][1:]) - statistics.fmean(tells[1:])
+        more = statistics.fmean(measure(workers, topics, 8, every)[1][1:]) - statistics.fmean(tells[1:])
         kilobytes = statistics.fmean(sizes) / 1e3, max(sizes) / 1e3
         reading = statistics.median(itertools.compress(costs, read[1:]))
-        numbers = (first, statistics.fmean(costs), reading, max(costs), more, *kilobytes)
+        taking = chief.steps / TURNS * RATE / STEPS, 1e3 * chief.taking / TURNS
+        numbers = (*taking, first, statistics.fmean(costs), reading, max(costs), more, *kilobytes)
         print(f"{workers + 4:6}" + "".join(f"{number:12.2f}" for number in numbers))
     ratios()
 

@@ -24,7 +24,7 @@ __all__ = ["EPOCH", "Tracker"]
 
 EPOCH = 1
 _RECORD_SECONDS = 0.05    # between two steps of one executable that are recorded, at least, and
-_RARELY = 0.25            # at most: within a second there are some to judge by
+_RARELY = 0.5             # at most: nothing on screen is more than a second behind
 _SHARE = 0.01             # of the time that it takes to take in what tasks record; as often as that allows steps are recorded
 _PRICED = 16              # recorded steps after which it is measured anew what one costs
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
