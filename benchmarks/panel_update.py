@@ -18,6 +18,7 @@ import sys
 import time
 from collections import defaultdict
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -36,11 +37,13 @@ from workbench.widgets.wire import size
 TURNS, STEPS, RATE = 60, 2, 20      # turns measured, new steps in each, and steps a second, one after the other
 
 
-def step(number: int, start: float, workers: int, servers: int = 4) -> list[tuple[str, Frame]]:
-    """What each task tells of a synchronous step: weights to every worker, work, gradients back."""
-    end, told = start + 0.04, defaultdict(list)
+def step(journal: Journal | Told, number: int, start: float, workers: int, servers: int = 4) -> None:
+    """A synchronous step: weights to every worker, work, gradients back."""
+    end = start + 0.04
     for i in range(workers):
-        task, server = f"/job:worker/task:{i}", f"/job:ps/task:{i % servers}"
+        # texts that spans have in common are kept once, as a task's spans come (`cluster/wire/fields.py`)
+        task, server = intern(f"/job:worker/task:{i}"), intern(f"/job:ps/task:{i % servers}")
+        device = intern(f"{task}/device:CPU:0")
         keys = [f"{number}|{name}|{a}/device:CPU:0|{b}/device:CPU:0|" for name, a, b in
                 (("w", server, task), ("g", task, server))]
         begin, done = start + 0.002, start + 0.03 + 0.005 * random.random()
@@ -48,11 +51,23 @@ def step(number: int, start: float, workers: int, servers: int = 4) -> list[tupl
                 ("send", "w", server, start, start + 0.0001, keys[0]), ("recv", "w", task, start, begin, keys[0]),
                 ("segment", "segment_0", task, begin, done, ""), ("send", "g", task, done, done + 0.0001, keys[1]),
                 ("recv", "g", server, start, done + 0.001, keys[1]), ("step", "session_0", task, start, done, "")):
-            told[who].append(Span(kind, name, who, f"{task}/device:CPU:0", 0, a, b, number, key, executable="session_0_1"))
+            journal.span(Span(kind, name, who, device, 0, a, b, number, key, executable="session_0_1"))
     for i in range(servers):
-        who = f"/job:ps/task:{i}"
-        told[who].append(Span("segment", "apply", who, "", 0, end - 0.002, end, number, executable="session_0_1"))
-    return [(task, sent(messages.SpanBatch(0, end, tuple(spans)))) for task, spans in told.items()]
+        journal.span(Span("segment", "apply", intern(f"/job:ps/task:{i}"), "", 0, end - 0.002, end, number,
+                          executable="session_0_1"))
+
+
+class Told:
+    """What tasks tell of a step, each by itself."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, list[Span]] = defaultdict(list)
+
+    def span(self, span: Span) -> None:
+        self._spans[span.task].append(span)
+
+    def frames(self) -> list[tuple[str, Frame]]:
+        return [(task, sent(messages.SpanBatch(0, spans[-1].end, tuple(spans)))) for task, spans in self._spans.items()]
 
 
 def sent(message: messages.Message) -> Frame:
@@ -74,8 +89,9 @@ class Chief:
     def runs(self, number: int, now: float, workers: int) -> None:
         if now < self._pace.due and not self._all:
             return
-        frames = step(number, now, workers)
-        began = time.thread_time()
+        told = Told()
+        step(told, number, now, workers)
+        frames, began = told.frames(), time.thread_time()
         for task, frame in frames:
             self._journal.merge(task, messages.decode(frame).spans)      # type: ignore[attr-defined]
         took = time.thread_time() - began
