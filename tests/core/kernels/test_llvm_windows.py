@@ -15,7 +15,7 @@ from workbench.core.kernels.onednn_format import available
 from workbench.core.kernels.onednn_window import Window
 from workbench.core.kernels.options import KernelOptions, using
 
-pytestmark = pytest.mark.skipif(not usable(), reason="no LLVM here")
+pytestmark = [pytest.mark.named, pytest.mark.skipif(not usable(), reason="no LLVM here")]
 CASES = {      # images, filter, strides, dilations, padding
     "one channel": ((2, 28, 28, 1), (5, 5, 1, 32), (1, 1), (1, 1), "SAME"),
     "many windows": ((1, 40, 40, 64), (3, 3, 64, 17), (1, 1), (1, 1), "SAME"),
