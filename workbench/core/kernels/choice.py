@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ __all__ = [
 ]
 
 Kernel = Callable[..., None]
+_LINE = 64      # bytes of a cache line, at which parts of the scratch memory begin
 
 
 class Layout(Protocol):
@@ -80,6 +81,22 @@ class Choice:
         """The same with kernels of `make`, which mostly do something around those of this choice."""
         return Choice(self.library, self.inputs, self.outputs, make, self.scratch, self.inplace, self.note, self.source,
                       self.decision)
+
+    def with_room(self, shape: Sequence[int], use: Callable[..., None]) -> Choice:
+        """The same, with a float32 array of `shape` in the scratch memory before what its kernels need there: a kernel is
+        `use(kernel, room, *arrays)`, where `kernel` is one of this choice."""
+        nbytes = 4 * math.prod(shape)
+        first = -(-nbytes // _LINE) * _LINE
+
+        def make(static: tuple[bool, ...]) -> Kernel:
+            kernel = self.make((False,) * len(static))
+
+            def whole(*arrays: Any) -> None:
+                *given, scratch = arrays
+                rest = [scratch[first:]] if self.scratch else []
+                use(lambda *inner: kernel(*inner, *rest), scratch[:nbytes].view(np.float32).reshape(shape), *given)
+            return whole
+        return replace(self, make=make, scratch=first + self.scratch)
 
 
 Make = Callable[[], "Choice | None"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ __all__ = ["Windows", "by_filter", "by_images", "convolved", "second"]
 Array = np.ndarray[Any, Any]
 Numbers = tuple[int, ...]
 ROOM = 1 << 19        # elements of unrolled windows, about: they stay in the caches until they are multiplied
-LINE = 64
 
 
 @dataclass(frozen=True)
@@ -131,36 +130,21 @@ def by_images(windows: Windows, outputs: int) -> Choice | None:
     """(filter, dy, out), the gradient by the images. Zeros around and between the pixels of dy meet the filter, which must be
     finite."""
     tall, wide, channels = *windows.size, windows.images[3]
-    room = -(-4 * windows.terms * outputs // LINE) * LINE
     choice = convolved(windows.turned(outputs), channels)
-    if choice is None:
-        return None
 
-    def make(static: tuple[bool, ...]) -> Kernel:
-        multiply = choice.make((False,) * 4)
-
-        def kernel(filter: Array, dy: Array, out: Array, spot: Array) -> None:
-            turned = spot[:4 * filter.size].view(np.float32).reshape(tall, wide, outputs, channels)
-            np.copyto(turned, filter[::-1, ::-1].transpose(0, 1, 3, 2))
-            multiply(dy, turned, out, *([spot[room:]] if choice.scratch else []))
-        return kernel
-    return replace(choice, make=make, scratch=room + choice.scratch)
+    def turning(multiply: Kernel, turned: Array, filter: Array, dy: Array, out: Array) -> None:
+        np.copyto(turned, filter[::-1, ::-1].transpose(0, 1, 3, 2))
+        multiply(dy, turned, out)
+    return None if choice is None else choice.with_room((tall, wide, outputs, channels), turning)
 
 
 def second(choice: Choice, result: Numbers) -> Choice:
     """`choice`, whose `result` [number, height, width, channels] shall have the channels second."""
-    room = -(-4 * math.prod(result) // LINE) * LINE
-
-    def make(static: tuple[bool, ...]) -> Kernel:
-        inner = choice.make((False,) * len(static))
-
-        def kernel(*arrays: Any) -> None:
-            *given, out, spot = arrays
-            found = spot[:4 * out.size].view(np.float32)
-            inner(*given, found, *([spot[room:]] if choice.scratch else []))
-            np.copyto(out, found.reshape(result).transpose(0, 3, 1, 2))
-        return kernel
-    return replace(choice, make=make, scratch=room + choice.scratch)
+    def moving(inner: Kernel, found: Array, *arrays: Any) -> None:
+        *given, out = arrays
+        inner(*given, found)
+        np.copyto(out, found.transpose(0, 3, 1, 2))
+    return choice.with_room(result, moving)
 
 
 def _rows(array: Array, first: int, last: int, width: int) -> Array:

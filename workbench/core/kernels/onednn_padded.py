@@ -1,7 +1,6 @@
 """Convolutions of images whose zeros around them are written down first, where oneDNN's generated code takes none."""
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Spec
-from workbench.core.kernels.onednn_format import ALIGNMENT
 
 __all__ = ["padded"]
 
@@ -25,18 +23,10 @@ def padded(image: Spec, sides: Sides, within: Callable[[Spec], Choice | None]) -
     choice = within(replace(image, shape=shape, layout=None))
     if choice is None or choice.inputs[0] is not None:
         return None
-    nbytes = math.prod(shape) * image.dtype.itemsize
-    first = -(-nbytes // ALIGNMENT) * ALIGNMENT
     middle = tuple([slice(before, before + size) for size, (before, _) in zip(image.shape, sides)])
 
-    def make(static: tuple[bool, ...]) -> Kernel:
-        kernel = choice.make((False, *static[1:]))
-
-        def around(x: Any, *rest: Any) -> None:
-            *others, scratch = rest
-            wide = scratch[:nbytes].view(image.dtype).reshape(shape)
-            wide.fill(0)
-            np.copyto(wide[middle], x)
-            kernel(wide, *others, *([scratch[first:]] if choice.scratch else []))
-        return around
-    return replace(choice.by(make), scratch=first + choice.scratch, note=f"{choice.note}, padded before")
+    def around(kernel: Kernel, wide: Any, x: Any, *others: Any) -> None:
+        wide.fill(0)
+        np.copyto(wide[middle], x)
+        kernel(wide, *others)
+    return replace(choice.with_room(shape, around), note=f"{choice.note}, padded before")
