@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workbench.cluster.chief.tracker import _RARELY, _RECORD_SECONDS, _SHARE
+from workbench.cluster.chief.sampling import _RARELY, _RECORD_SECONDS, _SHARE
 from workbench.cluster.wire import messages
 from workbench.cluster.wire.frames import HEADER, Frame, parse_header
 from workbench.core.pace import Pace

@@ -145,7 +145,7 @@ LAYERS = (
     ("frozen graphs", "formats.freezing"),
     ("formats", "formats"),
     ("accounts of a run", "viz.accounting viz.batch viz.blame viz.books viz.ledger viz.lost viz.names viz.palette viz.reader "
-                          "viz.slices viz.stretches viz.units viz.verdict viz.waiting viz.window viz.working"),
+                          "viz.replicas viz.slices viz.stretches viz.units viz.verdict viz.waiting viz.window viz.working"),
     ("cluster", "cluster.*"),
     ("views", "viz.*"),
     ("widgets and files", "widgets.* io.*"),

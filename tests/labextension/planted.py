@@ -15,7 +15,8 @@ from workbench.viz.hub import Hub
 from workbench.viz.reader import Shared
 from workbench.viz.schema import Update, plain
 from workbench.viz.step_view import StepTimes
-from workbench.viz.verdict import judge, regular
+from workbench.viz.replicas import regular
+from workbench.viz.verdict import judge
 from workbench.viz.views.timeline import Timeline, TimelineParameters
 from workbench.viz.work_view import work_view
 

@@ -10,10 +10,11 @@ from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import REMEMBERED, Accounting
 from workbench.viz.ledger import Ledger, Root
 from workbench.viz.names import Names
+from workbench.viz.replicas import regular
 from workbench.viz.slices import drain
 from workbench.viz.step_view import StepTimes
 from workbench.viz.stretches import WAIT, WORK, Stretches, Told
-from workbench.viz.verdict import judge, regular
+from workbench.viz.verdict import judge
 from workbench.viz.waiting import Grid, Part, painted
 
 pytestmark = pytest.mark.tiny

@@ -388,17 +388,17 @@ def test_the_journal_is_read_on_a_beat_and_at_once_where_somebody_asks_or_the_st
     hub, looks = hub_of(journal), []
     journal.set_status(state="running", session="session_0")
     page, look = Page(hub, work={}), hub.look
-    monkeypatch.setattr(hub, "look", lambda now: (looks.append(round(clock.now, 1)), look(now)))
+    monkeypatch.setattr(hub, "look", lambda now: (looks.append(clock.now), look(now)))
 
     def turns(count: int) -> list[float]:
         looks.clear()
         for _ in range(count):
-            clock.now += 0.1
+            clock.now += 0.125      # no sum of these is rounded
             hub.turn()
         return list(looks)
     began = clock.now
-    assert turns(1) == [round(began + 0.1, 1)]
-    assert turns(15) == pytest.approx([began + 0.6, began + 1.1, began + 1.6])
+    assert turns(1) == [began + 0.125]
+    assert turns(15) == [began + 0.625, began + 1.125, began + 1.625]
     page.watcher.watch({"steps": {}})
     assert len(turns(2)) == 1
     journal.set_status(state="failed")

@@ -87,6 +87,25 @@ def test_a_long_initialisation_is_no_replica_and_hides_none():
     assert judge(accounting).verdict.subject == task("worker", 1)
 
 
+@pytest.mark.parametrize("times", [0.4, 0.9])
+def test_what_a_worker_runs_between_the_steps_is_no_replica(times):
+    """An evaluation after each twentieth step, all of which are recorded, but of the steps themselves one in ten: they are seen
+    half as often. Nor is the other part of a step that is run in two."""
+    slow, other = task("worker", 1), task("worker", 0)
+    spans = run(Plant(workers=2, work={slow: 2.0}, steps=200, between=40e-3))
+    seen = [span for span in spans if span.step % 10 == 0]
+    ends = {span.step: span.end for span in spans if span.step % 20 == 19}
+    aside = [Span(kind, kind, who, f"{who}/device:CPU:0", 0, end, end + took, 1000 + step, executable="session_0_2")
+             for step, end in ends.items()
+             for who, took in ((other, times * 10e-3), (task("ps", 0), 1e-4)) for kind in ("op", "segment", "step")]
+    accounting = Accounting()
+    accounting.feed([*seen, *aside])
+    accounting.settle(everything=True)
+    summary = judge(accounting)
+    costs = {row.task: row.cost for row in summary.rows}
+    assert costs[other] < NOTICEABLE < costs[slow], summary
+
+
 @pytest.mark.parametrize("steps", [ENOUGH - 1, ENOUGH])
 def test_the_steps_that_begin_a_program_are_no_verdict_on_it(steps):
     """Between an initialisation and the next long seconds may pass in which nothing is wrong."""

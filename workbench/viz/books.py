@@ -11,8 +11,9 @@ from workbench.core.trace import Journal, TaskRecord
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.batch import Batch, Piece
 from workbench.viz.reader import CATCH_UP, Reader, Shared, per_journal
+from workbench.viz.replicas import regular
 from workbench.viz.slices import Slices
-from workbench.viz.verdict import BEFORE, UNKNOWN, Summary, complete, judging, regular
+from workbench.viz.verdict import BEFORE, UNKNOWN, Summary, complete, judging
 
 __all__ = ["Books", "Sample", "books_of"]
 

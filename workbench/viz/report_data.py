@@ -12,12 +12,13 @@ from workbench.viz.heat import Heat
 from workbench.viz.kept_graph import Kept, keep
 from workbench.viz.palette import device_order
 from workbench.viz.placement_view import Placement, placement_view
+from workbench.viz.replicas import regular
 from workbench.viz.report_records import timelines
 from workbench.viz.schema import SeriesView, StepView
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
 from workbench.viz.trace_view import op_totals
-from workbench.viz.verdict import Summary, complete, judge, regular
+from workbench.viz.verdict import Summary, complete, judge
 from workbench.viz.views.operations import OperationsView, operations_view
 from workbench.viz.views.timeline import TimelineView
 

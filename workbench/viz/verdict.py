@@ -21,11 +21,12 @@ from workbench.viz.blame import LEADS, middles
 from workbench.viz.ledger import PARTS, Root, look
 from workbench.viz.names import different
 from workbench.viz.palette import device_order, short_task
+from workbench.viz.replicas import replicas
 from workbench.viz.slices import Slices, drain
 from workbench.viz.units import ms
 from workbench.viz.window import Window, middles_of_others, typical, typicals
 
-__all__ = ["BEFORE", "NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "judge", "judging", "regular"]
+__all__ = ["BEFORE", "NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "complete", "judge", "judging"]
 
 NOTHING_YET = "No step has finished yet."
 ENOUGH = 3  # steps that a program takes alike before it is judged: until then they are the ones that begin it
@@ -33,8 +34,6 @@ BETWEEN = "between steps"  # the input that no span names
 NOTICEABLE = 0.05  # part of a step from which something is worth a word
 MANY = 0.25  # part of a step that workers wait for servers as busy as each other, from which there are too few of them
 NAMED = 4  # servers of which each is named
-WINDOW = 40  # newest steps that count, fewer where there are many tasks:
-LOOKED_AT = 2500  # accounts that one verdict reads, at least 8 steps of each task
 
 
 @dataclass(slots=True)
@@ -124,7 +123,7 @@ def judging(accounting: Accounting, run: str | None = None, since: float = 0.0) 
         return UNKNOWN
     run = steps[-1].run if run is None or all(step.run != run for step in steps) else run
     steps = [step for step in steps if step.run == run]
-    groups = _replicas([step for step in steps if step.start >= since] or steps)
+    groups = replicas([step for step in steps if step.start >= since] or steps)
     everything = [step for group in groups for step in group]
     window = Window([step.ledger for step in everything])
     yield
@@ -145,25 +144,6 @@ def complete(summary: Summary, status: StatusRecord) -> Summary:
     missing = {one.task for one in status.lost}.intersection(status.tasks) - {row.task for row in summary.rows}
     rows = [Row(task) for task in sorted(missing, key=device_order)]
     return replace(summary, rows=[*rows, *summary.rows]) if rows else summary
-
-
-def regular(accounting: Accounting, run: str) -> set[str]:
-    """Executables that `run` steps regularly: not its initialisation, not an evaluation now and then."""
-    return {group[0].executable for group in _replicas([s for s in accounting.steps if s.run == run])}
-
-
-def _replicas(steps: Sequence[Step]) -> list[list[Step]]:
-    """The newest steps of each executable that steps regularly: one, or one per asynchronous replica."""
-    by_executable: dict[str, list[Step]] = defaultdict(list)
-    for step in steps:
-        by_executable[step.executable].append(step)
-    window = max(8, min(WINDOW, LOOKED_AT // max((len(step.ledger.tasks) for step in steps), default=1)))
-    most = max(map(len, by_executable.values()), default=0)
-    # As steps usually are: a first one, which compiles, must not make those of another replica look like nothing.
-    weight = {name: len(group) * typical([s.whole for s in group]) for name, group in by_executable.items()}
-    often = {name: group for name, group in by_executable.items() if 5 * len(group) >= most}
-    chosen = [group[-window:] for name, group in often.items() if 10 * weight[name] >= max(map(weight.__getitem__, often))]
-    return sorted(chosen, key=lambda group: group[0].executable)
 
 
 def _length(steps: Sequence[Step]) -> float:

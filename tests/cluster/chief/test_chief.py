@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.conftest import dask_workers, no_new_threads, open_files, our_sockets, our_threads
 from tests.eventually import eventually
 from workbench import errors
-from workbench.cluster.chief import tracker
+from workbench.cluster.chief import sampling
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
 from workbench.core.trace import Journal
@@ -203,7 +203,7 @@ def test_fast_steps_are_sampled_and_asked_for_ones_are_not(echo):
     long = [number for number, spans in steps.items() if any(s.end - s.start > 0.02 for s in spans)]
     assert all(sorted(s.task for s in spans) == sorted(cluster.tasks)      # a long share is recorded wherever it is one
                for number, spans in steps.items() if number not in long or number == asked)
-    assert 1 <= len(steps) <= took / tracker._RECORD_SECONDS + len(long) + 2      # the first and the one asked for
+    assert 1 <= len(steps) <= took / sampling._RECORD_SECONDS + len(long) + 2      # the first and the one asked for
     journal.enabled = False
     silent = cluster.next_step()
     cluster.run_step("h", silent, timed=True)

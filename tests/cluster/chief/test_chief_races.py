@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,8 +25,9 @@ pytestmark = pytest.mark.cluster
 
 
 def once(cluster: Cluster, name: str, before: Any) -> None:
-    """Call `before` when the method `name` of the tracker is called next, then go on."""
-    tracker = cluster._tracker
+    """Call `before` when this method of the tracker, or of a part of it, is called next, then go on."""
+    part, _, name = f"_tracker.{name}".rpartition(".")
+    tracker = attrgetter(part)(cluster)
     method = getattr(tracker, name)
 
     def patched(*arguments: Any) -> Any:
@@ -35,14 +37,14 @@ def once(cluster: Cluster, name: str, before: Any) -> None:
     setattr(tracker, name, patched)
 
 
-@pytest.mark.parametrize("place", ["trace_level", "members_of", "post"])
+@pytest.mark.parametrize("place", ["sampling.level", "members_of", "post"])
 def test_a_later_step_on_another_thread_may_overtake_at_any_place(echo, place):
     cluster = everywhere(echo(1, 1), b"exchange")
     once(cluster, place, lambda: cluster.run_step("h"))
     assert float(cluster.run_step("h", deadline=60)[cluster.tasks[0]][0][0]) == 1
 
 
-@pytest.mark.parametrize("place", ["trace_level", "members_of", "post"])
+@pytest.mark.parametrize("place", ["sampling.level", "members_of", "post"])
 def test_a_task_lost_between_two_lines_of_a_step_fails_it(echo, place):
     cluster = everywhere(echo(1, 1), b"exchange")
     member = cluster._members[cluster.tasks[1]]
@@ -57,7 +59,7 @@ def test_a_task_lost_between_two_lines_of_a_step_fails_it(echo, place):
     assert cluster._tracker.pending == {}
 
 
-@pytest.mark.parametrize("place", ["trace_level", "members_of", "post"])
+@pytest.mark.parametrize("place", ["sampling.level", "members_of", "post"])
 def test_close_between_two_lines_of_a_step_ends_it(echo, place):
     cluster = everywhere(echo(1, 1), b"exchange")
     once(cluster, place, cluster.close)

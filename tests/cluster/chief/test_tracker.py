@@ -16,7 +16,6 @@ from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.steps import PendingStep
 from workbench.cluster.chief.tracker import _WAITING, EPOCH, Tracker
 from workbench.cluster.link.group import ReceiverGroup
-from workbench.cluster.task.engines import OPERATIONS, SPANS
 from workbench.cluster.wire import messages as m
 from workbench.core.trace import Journal, Span
 
@@ -382,23 +381,6 @@ def test_a_number_that_was_asked_for_is_not_over_before_its_step_begins():
         later.start()
         later.join()
     assert asked in scene.tracker._asked.values() and len(scene.tracker._asked) <= _WAITING
-
-
-@pytest.mark.parametrize(("cost", "between"), [(1e-5, 0.05), (1e-3, 0.1), (1.0, 0.5)])
-def test_steps_are_recorded_as_often_as_taking_in_their_spans_pays(monkeypatch, cost: float, between: float):
-    """A hundredth of the time, at most twenty a second of each executable, at least two."""
-    tracker, now = Scene().tracker, [1000.0]
-    journal = tracker._journal
-    journal.enabled = True
-    monkeypatch.setattr("workbench.cluster.chief.tracker.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    recorded = []
-    for _ in range(40_000):
-        now[0] += 0.001
-        if tracker.trace_level("h", False) == SPANS:
-            recorded.append(now[0])
-            journal.taking += cost
-    assert recorded[-1] - recorded[-11] == pytest.approx(10 * between, rel=0.1)
-    assert tracker.trace_level("h", True) == OPERATIONS, "who asks for times gets them"
 
 
 def test_what_taking_in_spans_costs_is_measured_where_they_come():

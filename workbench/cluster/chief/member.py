@@ -179,7 +179,7 @@ class Member:
             self._on_answer(number, message)
 
     def _take_in(self, frame: Frame) -> None:
-        """Spans; what they cost decides how often steps are recorded (`Tracker.trace_level`)."""
+        """Spans; what they cost decides how often steps are recorded (`Sampling`)."""
         began = time.thread_time()
         batch: Any = m.decode(frame)
         self.lost_spans += batch.lost

@@ -10,11 +10,10 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.chief.member import Member
+from workbench.cluster.chief.sampling import Sampling
 from workbench.cluster.chief.steps import PendingStep, Tries
-from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.task.failures import ANEW, cut_off
 from workbench.cluster.wire import messages as m
-from workbench.core.pace import Pace
 from workbench.core.run.gate import gate
 from workbench.core.run.interrupts import deferred_interrupt
 from workbench.core.trace import Journal
@@ -23,10 +22,6 @@ from workbench.viz.palette import short_task
 __all__ = ["EPOCH", "Tracker"]
 
 EPOCH = 1
-_RECORD_SECONDS = 0.05    # between two steps of one executable that are recorded, at least, and
-_RARELY = 0.5             # at most: nothing on screen is more than a second behind
-_SHARE = 0.01             # of the time that it takes to take in what tasks record; as often as that allows steps are recorded
-_PRICED = 16              # recorded steps after which it is measured anew what one costs
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
 _WAITING = 8              # numbers that have not begun, from which on those of threads that have ended are looked for
 _SILENT = 2               # probes without an answer, twice a second, after which a task is said not to answer
@@ -59,9 +54,7 @@ class Tracker:
         self._mourning = threading.Lock()
         gate.member(self)
         self._journal = journal
-        self._recorded: dict[str, Pace] = {}                    # handle -> when its next step is recorded
-        self._price, self._priced = 0.0, (0, 0.0)               # seconds for one; steps and seconds when it was measured
-        self._chosen = 0                                        # recorded steps
+        self.sampling = Sampling(journal)
         self._numbers = itertools.count(1)
         self._asked: dict[int, int] = {}                        # thread -> its number that has not begun yet
         self._numbering = threading.Lock()
@@ -89,7 +82,7 @@ class Tracker:
                 continue
             self._relays.pop(handle, None)
             self._passed.pop(handle, None)
-            self._recorded.pop(handle, None)
+            self.sampling.forget(handle)
             self._unready.discard(handle)
             for task in self.handles.pop(handle, {}):
                 by_task.setdefault(task, []).append(handle)
@@ -140,7 +133,7 @@ class Tracker:
 
     def run(self, handle: str, step: int | None, feeds: Feeds, limit: float | None, timed: bool) -> dict[str, list[Any]]:
         """One step of `handle`, to its end: the fetches by task. See `Cluster.run_step`."""
-        pending, members, number, level = None, {}, 0, self.trace_level(handle, timed)
+        pending, members, number, level = None, {}, 0, self.sampling.level(handle, timed)
         teller, tries = object(), getattr(self._trying, "tries", None)
         try:
             with self._numbering:      # no later step may count this one as over before it counts as pending
@@ -177,22 +170,6 @@ class Tracker:
         if pending.error is not None:
             raise gate.ended(pending.error)
         return pending.results
-
-    def trace_level(self, handle: str, timed: bool) -> int:
-        """Fast steps are sampled, as often as taking in their spans pays; one that takes long is recorded anyhow."""
-        if not self._journal.enabled:
-            return SILENT
-        now, pace = time.perf_counter(), self._recorded.get(handle)
-        if pace is None:
-            pace = self._recorded[handle] = Pace(_SHARE, 1, _RECORD_SECONDS, _RARELY)
-        if not timed and now < pace.due:
-            return LONG
-        self._chosen += 1
-        count, taken = self._chosen - self._priced[0], self._journal.taking - self._priced[1]
-        if count >= _PRICED and taken > 0:
-            self._price, self._priced = taken / count, (self._chosen, self._journal.taking)
-        pace.paid(now, self._price * len(self._recorded))
-        return OPERATIONS if timed else SPANS
 
     def members_of(self, handle: str) -> dict[str, Member]:
         """The tasks that `handle` is registered on."""

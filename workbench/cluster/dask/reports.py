@@ -49,7 +49,7 @@ class Reporter:
     def summary(self) -> None:
         """What each task's steps consist of, the verdict, who is lost and what is no number: what every other view says.
 
-        What the accounts cost counts as taking in what tasks record, which decides how often they do (`Tracker.trace_level`).
+        What the accounts cost counts as taking in what tasks record, which decides how often they do (`Sampling`).
         """
         status = self._journal.status
         lost = {one.task: f"{one.cause}. {one.fix}" for one in status.lost}

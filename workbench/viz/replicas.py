@@ -1,0 +1,74 @@
+"""Which executables of a run are its steps: one that all workers take part in, or one for each asynchronous replica."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from workbench.viz.accounting import Accounting, Step
+from workbench.viz.ledger import PARTS
+from workbench.viz.palette import device_order
+from workbench.viz.window import SERVING, typical
+
+__all__ = ["regular", "replicas"]
+
+WINDOW = 40  # newest steps that count, fewer where there are many tasks:
+LOOKED_AT = 2500  # accounts that one verdict reads, at least 8 steps of each task
+SELDOM, LITTLE = 5, 10  # times as often, times as long in all as others: what is less is not a step that a run repeats
+_PIECES = PARTS.index("pieces")
+
+
+def replicas(steps: Sequence[Step]) -> list[list[Step]]:
+    """The newest steps of each executable that steps regularly and whose workers are its own: an asynchronous replica, or the
+    only one. Of those that share a worker, as the two halves of a step that is run in two, the one that takes most of the
+    time: one after the other, they hold nobody up."""
+    groups = _regular(steps)
+    if len(groups) == 1:
+        return groups
+    taken: set[int] = set()
+    kept = []
+    for group in sorted(groups, key=_weight, reverse=True):
+        workers = _workers(group[-1])
+        if taken.isdisjoint(workers):
+            kept.append(group)
+            taken |= workers
+    return sorted(kept, key=lambda group: group[0].executable)
+
+
+def regular(accounting: Accounting, run: str) -> set[str]:
+    """Executables that `run` steps regularly: not its initialisation, not an evaluation now and then."""
+    return {group[0].executable for group in _regular([s for s in accounting.steps if s.run == run])}
+
+
+def _regular(steps: Sequence[Step]) -> list[list[Step]]:
+    by_executable: dict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        by_executable[step.executable].append(step)
+    window = max(8, min(WINDOW, LOOKED_AT // max((len(step.ledger.tasks) for step in steps), default=1)))
+    most = max(map(len, by_executable.values()), default=0)
+    often = [group for group in by_executable.values() if SELDOM * len(group) >= most]
+    weights = list(map(_weight, often))
+    most_of_all = max(weights, default=0.0)
+    chosen = [group[-window:] for group, weight in zip(often, weights) if LITTLE * weight >= most_of_all]
+    return sorted(chosen, key=lambda group: group[0].executable)
+
+
+def _weight(group: Sequence[Step]) -> float:
+    """Seconds of all, as they usually are: a first one, which compiles, must not make those of another look like nothing."""
+    return len(group) * typical([step.whole for step in group])
+
+
+def _workers(step: Step) -> set[int]:
+    """Who works in a step: of its tasks, servers aside where there are others, those that run at least half as many pieces as
+    the one that runs most."""
+    tasks, pieces, names = step.ledger.tasks, step.ledger.parts[:, _PIECES], step.ledger.names
+    own = ~np.isin(names.derived(_job, tasks), [names.number(job) for job in SERVING])
+    if not own.any():
+        own[:] = True
+    return set(tasks[own & (2 * pieces >= pieces[own].max())].tolist())
+
+
+def _job(task: str) -> str:
+    return device_order(task)[0]
