@@ -118,7 +118,7 @@ class Scene(Faults):
 
             __slots__ = ()
 
-            def wait(self, timeout: float | None) -> bool:
+            def wait(self, timeout: float | None, group: Any = None) -> bool:
                 return world.wait(lambda: self.error is not None or not self.missing, timeout)
 
             def wait_until_over(self, timeout: float) -> bool:

@@ -24,7 +24,7 @@ from workbench.cluster.dask.choice import tasks_of, wishes
 from workbench.cluster.dask.partitions import Rows
 from workbench.cluster.link.admission import KEY_BYTES
 from workbench.cluster.link.buffers import BufferPool
-from workbench.cluster.link.group import ReceiverGroup
+from workbench.cluster.link.callers import CallerGroup
 from workbench.cluster.link.upgrade import Hello, host_identity
 from workbench.cluster.wire import messages as m
 from workbench.core.run.interrupts import deferred_interrupt
@@ -72,11 +72,12 @@ class Cluster(Staying):
         self.session, self._key = secrets.randbits(63), secrets.token_bytes(KEY_BYTES)      # a name, and a secret
         self.heartbeat, self.step_deadline = heartbeat, step_deadline
         self._engine_name, self._timeout, self.device_types = engine, connect_timeout, dict(device_types)
-        self._journal, self._pool, self._group = journal, BufferPool(), ReceiverGroup("chief")
+        self._journal, self._pool, self._group = journal, BufferPool(), CallerGroup("chief")
         self._members: dict[str, Member] = {}
         self._host, self.generation = host_identity() if unix else "", 0      # how often all tasks were opened anew
         self._programs: dict[str, tuple[dict[str, bytes], dict[str, Iterable[str]]]] = {}      # what recover() registers again
         self._tracker = Tracker(self.session, self._members, heartbeat, journal)
+        self._tracker.group = self._group
         self._closing, self._opening, self._stopping = threading.RLock(), threading.RLock(), threading.Event()
         self._over, self._process = False, os.getpid()
         self._watcher: threading.Thread | None = None
@@ -338,6 +339,7 @@ class Cluster(Staying):
         for member in list(self._members.values()):
             if member.lost is None and member.unanswered * _PROBE_SECONDS > self.heartbeat:
                 self._tracker.on_lost(member, errors.DeadlineExceededError(f"no sign of life for {self.heartbeat:g} s"))
+        self._group.look_after()
         self._probe_all()
         self._place.summary()
 

@@ -6,14 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench import errors
+from workbench.cluster.link.callers import CallerGroup
+from workbench.cluster.wire import messages as m
 
 __all__ = ["PendingStep", "Tries"]
+
+_ANSWERS = frozenset((m.Through.kind, m.Done.kind))      # that may come twice, see `CallerGroup.receive`
 
 
 class PendingStep:
     """One step: counts answers, keeps the first failure, wakes its caller once. Thread-safe."""
 
-    __slots__ = ("_latch", "_lock", "_over", "_primary", "error", "handle", "missing", "results", "secondary", "sequence",
+    __slots__ = ("_latch", "_lock", "_over", "_primary", "_receiving", "error", "handle", "missing", "results", "secondary", "sequence",
                  "step", "tasks", "trace")
 
     def __init__(self, step: int, handle: str, tasks: tuple[str, ...], trace: int = 0) -> None:
@@ -26,6 +30,7 @@ class PendingStep:
         self._lock = threading.Lock()
         self._latch = threading.Lock()       # held until the step is decided: cheaper than an Event
         self._latch.acquire()
+        self._receiving: CallerGroup | None = None            # in which the caller waits itself
         self._primary: threading.Condition | None = None      # somebody waits for the primary failure
         self._over: threading.Event | None = None             # somebody waits for the last word of the last task
 
@@ -41,7 +46,12 @@ class PendingStep:
                 if self._over is not None:
                     self._over.set()
                 if self.error is None:
-                    self._latch.release()
+                    self._decide()
+
+    def _decide(self) -> None:
+        self._latch.release()
+        if self._receiving is not None:
+            self._receiving.nudge()
 
     def over_at(self, task: str) -> None:
         """Nothing of a step that failed runs at `task` any more."""
@@ -57,15 +67,23 @@ class PendingStep:
                 return                       # all answered: it succeeded
             if self.error is None:
                 self.error, self.secondary = error, secondary
-                self._latch.release()
+                self._decide()
             elif self.secondary and not secondary:
                 self.error, self.secondary = error, False
                 if self._primary is not None:
                     self._primary.notify_all()
 
-    def wait(self, timeout: float | None) -> bool:
-        """Block until all answered or one failed; False when `timeout` seconds passed."""
+    def wait(self, timeout: float | None, group: CallerGroup | None = None) -> bool:
+        """Block until all answered or one failed; False when `timeout` seconds passed. Without such a limit this thread receives
+        in place of that of `group`."""
+        if group is not None and timeout is None:
+            self._receiving = group
+            group.receive(self._decided, _ANSWERS)
+            self._receiving = None
         return self._latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+
+    def _decided(self) -> bool:
+        return not self._latch.locked()
 
     def wait_until_over(self, timeout: float) -> bool:
         """After a failure: block until nothing of the step runs anywhere; False when `timeout` seconds passed."""

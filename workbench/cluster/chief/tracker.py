@@ -12,6 +12,7 @@ from workbench import errors
 from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.sampling import Sampling
 from workbench.cluster.chief.steps import PendingStep, Tries
+from workbench.cluster.link.callers import CallerGroup
 from workbench.cluster.task.failures import ANEW, cut_off
 from workbench.cluster.wire import messages as m
 from workbench.core.run.gate import gate
@@ -37,6 +38,7 @@ class Tracker:
     """
 
     step_type = PendingStep      # all that blocks are its waits, so that a simulation can have time of its own
+    group: CallerGroup | None = None      # where a caller that is alone receives its answers itself
 
     def __init__(self, session: int, members: Mapping[str, Member], heartbeat: float, journal: Journal) -> None:
         self.members, self.heartbeat, self.closed = members, heartbeat, False
@@ -151,7 +153,7 @@ class Tracker:
                     self.post(pending, members, feeds, relays)
             else:
                 self.post(pending, members, {}, relays)
-            if not pending.wait(limit):
+            if not pending.wait(limit, self.group if len(self.pending) == 1 else None):
                 self._blame_late(pending, members, limit or 0.0)
             if pending.error is not None:
                 self._end(pending, members, pending.error)      # by then a task that was lost is known to be

@@ -7,7 +7,7 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from workbench import errors
@@ -225,6 +225,22 @@ class SocketConnection(Connection):
         if leadership.mine:
             group.remove(self._sockets[0])
         return self._end_turn(error, leadership)
+
+    def take_whole(self, kinds: Container[int]) -> bool:
+        """For a thread that receives in place of the group's: handle the frames that came, which are taken off the socket when
+        that is done. False when something came that is not of these kinds, or not all of it is here, or it is the end."""
+        inbox = self._inbox
+        if inbox is None or self.closed:
+            return False
+        try:
+            frames, nbytes, complete = inbox.look(kinds)
+            for frame in frames:
+                self._on_frame(self, frame)
+            if nbytes:
+                inbox.take_off(nbytes)
+            return complete
+        except (OSError, errors.DataLossError):          # which the group's thread will meet again
+            return False
 
     def _handle(self, frame: Frame) -> bool:
         """On a thread of our own: True when the receiver may go on; False when this connection is to end on this thread."""

@@ -7,6 +7,7 @@ import select
 import socket
 import threading
 from collections import deque
+from collections.abc import Container
 from typing import Protocol
 
 from workbench.cluster.link.leader import Leadership, Manner
@@ -23,6 +24,7 @@ class Grouped(Protocol):
     def watched(self) -> socket.socket: ...
 
     def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool: ...
+    def take_whole(self, kinds: Container[int]) -> bool: ...
     def finish(self, error: BaseException | None) -> None: ...
 
 
@@ -38,6 +40,7 @@ class ReceiverGroup:
         self._closing = False
         self._started = False
         self._epoll = select.epoll() if hasattr(select, "epoll") and hasattr(os, "eventfd") else None
+        self._sockets = self._epoll          # where sockets are waited for
         if self._epoll is not None:
             self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self._epoll.register(self._wake, select.EPOLLIN)
@@ -45,10 +48,10 @@ class ReceiverGroup:
     def add(self, connection: Grouped, sock: socket.socket, reads: bool = True) -> bool:
         """Wait on `sock` too, for frames or (without `reads`) for its end alone."""
         with self._lock:
-            if self._epoll is None or self._closing:
+            if self._sockets is None or self._closing:
                 return False
             self._connections[sock.fileno()] = connection
-            self._epoll.register(sock, select.EPOLLIN * reads | select.EPOLLRDHUP)
+            self._sockets.register(sock, select.EPOLLIN * reads | select.EPOLLRDHUP)
             if not self._started:
                 self._started = True
                 self.leadership.start()
@@ -58,8 +61,8 @@ class ReceiverGroup:
         """Called by the receiving thread, while the socket is still open."""
         with self._lock:
             self._connections.pop(sock.fileno(), None)
-            if self._epoll is not None:
-                self._epoll.unregister(sock)
+            if self._sockets is not None:
+                self._sockets.unregister(sock)
 
     def finish_others(self, keep: object) -> None:
         """On the receiving thread: end every connection but `keep` now."""
@@ -119,4 +122,4 @@ class ReceiverGroup:
         assert self._epoll is not None
         self._epoll.close()
         os.close(self._wake)
-        self._epoll = None
+        self._epoll = self._sockets = None

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import select
 import socket
+from collections.abc import Container
 from typing import Any, Protocol
 
 from workbench import errors
@@ -30,6 +31,8 @@ _HEADER, _fields = HEADER.size, HEADER.unpack_from
 _SCRATCH = 1 << 16
 _SHARED = 1 << 18      # bytes of a frame that a group receives beside others; what is larger has a thread of its own
 _WITHOUT_WAITING = int(getattr(socket, "MSG_DONTWAIT", 0))      # a plain number: unions of flags make new objects
+_LOOKING = _WITHOUT_WAITING | int(getattr(socket, "MSG_PEEK", 0))
+_LOOKED = 1 << 12      # bytes of an answer that is looked at
 
 
 class Owner(Protocol):
@@ -114,6 +117,29 @@ class Inbox:
     def _whole(self, frame: Frame) -> Frame:
         """The frame itself, or what it stands for."""
         return frame if frame.header.kind != SHARED or self._tenant is None else self._tenant.frame(frame)
+
+    # on a thread that receives in place of another, and may be interrupted at any line
+    def look(self, kinds: Container[int]) -> tuple[list[Frame], int, bool]:
+        """The frames of these kinds that the socket has, before any other; how many bytes they are, and whether there is
+        nothing else. They stay where they are until they are taken off."""
+        frames: list[Frame] = []
+        if self._begin != self._end or self._dropping:
+            return frames, 0, False
+        scratch, begin = self._scratch, 0
+        got = self._reader.recv_into(scratch, _LOOKED, _LOOKING)
+        while begin + _HEADER <= got:
+            fields = magic, version, kind, _, session, _, meta, _, data = _fields(scratch, begin)
+            middle = begin + _HEADER + meta
+            end = middle + data
+            if magic != MAGIC or version != VERSION or session != self._session or kind not in kinds or end > got:
+                break
+            frames.append(frame_of((header_of(fields[2:]), scratch[begin + _HEADER:middle], scratch[middle:end] if data else None)))
+            begin = end
+        return frames, begin, 0 < begin == got
+
+    def take_off(self, nbytes: int) -> None:
+        """What was looked at was handled."""
+        self._reader.recv_into(self._scratch, nbytes, _WITHOUT_WAITING)
 
     # waiting
     def read(self) -> Frame | None:
