@@ -157,7 +157,8 @@ class Member:
 
     # receiving
     def _on_frame(self, connection: Connection, frame: Frame) -> None:
-        kind, _, _, _, _, number, _ = frame.header
+        header = frame[0]
+        kind, number = header[0], header[5]
         self.unanswered = 0
         if kind == THROUGH:                         # nearly all
             self._listener.on_through(number, decode_through(frame))

@@ -10,11 +10,13 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.chief.member import Member
+from workbench.cluster.chief.orders import EPOCH, Feeds, Route
 from workbench.cluster.chief.sampling import Sampling
 from workbench.cluster.chief.steps import PendingStep, Tries
 from workbench.cluster.link.callers import CallerGroup
 from workbench.cluster.task.failures import ANEW, cut_off
 from workbench.cluster.wire import messages as m
+from workbench.cluster.wire.frames import packed_step
 from workbench.core.run.gate import gate
 from workbench.core.run.interrupts import deferred_interrupt
 from workbench.core.trace import Journal
@@ -22,12 +24,9 @@ from workbench.viz.palette import short_task
 
 __all__ = ["EPOCH", "Tracker"]
 
-EPOCH = 1
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
 _WAITING = 8              # numbers that have not begun, from which on those of threads that have ended are looked for
 _SILENT = 2               # probes without an answer, twice a second, after which a task is said not to answer
-
-Feeds = Mapping[str, Mapping[str, Any]]
 
 
 class Tracker:
@@ -43,6 +42,7 @@ class Tracker:
     def __init__(self, session: int, members: Mapping[str, Member], heartbeat: float, journal: Journal) -> None:
         self.members, self.heartbeat, self.closed = members, heartbeat, False
         self.handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
+        self._routes: dict[str, Route] = {}                    # handle -> its tasks and the orders for them
         self._relays: dict[str, dict[str, tuple[str, ...]]] = {}      # handle -> task -> those it passes steps on to
         self._passed: dict[str, frozenset[str]] = {}           # handle -> tasks that hear of steps from others
         self._leaving: set[str] = set()                         # handles to be forgotten when no step of them is in flight
@@ -65,6 +65,7 @@ class Tracker:
     def add(self, handle: str, tasks: Iterable[str]) -> None:
         """`handle` is registered on `tasks` from now on, besides those it was."""
         self.handles.setdefault(handle, {}).update(dict.fromkeys(tasks))
+        self._routes = {}
         self._unready.discard(handle)
 
     def relay(self, handle: str, relays: Mapping[str, str]) -> None:
@@ -74,6 +75,7 @@ class Tracker:
             found[relay] = (*found.get(relay, ()), task)
         if found:
             self._relays[handle], self._passed[handle] = found, frozenset(relays)
+            self._routes = {}
 
     def remove(self, handles: Iterable[str]) -> None:
         """Forget handles, here and on their tasks; steps in flight go on. Never blocks, for collectors call it."""
@@ -88,6 +90,7 @@ class Tracker:
             self._unready.discard(handle)
             for task in self.handles.pop(handle, {}):
                 by_task.setdefault(task, []).append(handle)
+        self._routes = {}
         for task, gone in by_task.items():
             self._tell(task, m.Unregister(tuple(gone)))
 
@@ -145,14 +148,14 @@ class Tracker:
                 if tries is not None:
                     pending.sequence = tries.sequence = tries.sequence or number
                     self._retried[tries.sequence] = None
-            members = self.members_of(handle)       # NOTE: only now, so that what is lost or closed from here on fails it
+            route = self._route(handle)             # NOTE: only now, so that what is lost or closed from here on fails it
+            members = route.members
             self._journal.tellers[teller] = time.perf_counter(), functools.partial(_tell, pending, members)
-            relays = self._relays.get(handle, {}) if limit is None else {}      # else it must be known who is late
             if feeds:
                 with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
-                    self.post(pending, members, feeds, relays)
+                    self.post(pending, route, feeds, limit is None)
             else:
-                self.post(pending, members, {}, relays)
+                self.post(pending, route, {}, limit is None)      # with a limit it must be known who is late
             if not pending.wait(limit, self.group if len(self.pending) == 1 else None):
                 self._blame_late(pending, members, limit or 0.0)
             if pending.error is not None:
@@ -173,6 +176,13 @@ class Tracker:
             raise gate.ended(pending.error)
         return pending.results
 
+    def _route(self, handle: str) -> Route:
+        """What is kept of the steps of `handle`. What makes it untrue puts another table in the place of this one, so that who
+        was about to keep it here keeps it nowhere."""
+        routes = self._routes
+        return routes.get(handle) or routes.setdefault(handle, Route(
+            handle, self.members_of(handle), self._relays.get(handle, {}), self._passed.get(handle, frozenset()), self.session))
+
     def members_of(self, handle: str) -> dict[str, Member]:
         """The tasks that `handle` is registered on."""
         tasks = self.handles.get(handle)
@@ -192,39 +202,36 @@ class Tracker:
                 self.member(member.task)                        # which says so
         return found
 
-    def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds,
-             relays: Mapping[str, tuple[str, ...]]) -> None:
-        """Send the step to its tasks, but to those in `relays` through others."""
+    def post(self, pending: PendingStep, route: Route, feeds: Feeds, relayed: bool) -> None:
+        """Send the step to its tasks, where it is `relayed` to some of them through others."""
+        live: tuple[int, ...] = ()
         with self._numbering:
-            live: tuple[int, ...] = ()
             if self._retried or self._asked or len(self.pending) > (pending.step in self.pending):      # another is in flight
                 begun = {**self.pending, **self._retried, **dict.fromkeys(self._asked.values())}
                 live = tuple(number for number in begun if number < pending.step)
+        if not (live or feeds or pending.sequence):
+            number = packed_step(pending.step)
+            for member, send, before, after in route.plain(pending.trace, relayed):
+                try:
+                    send(before + number + after)
+                except errors.UnavailableError as error:
+                    self._not_sent(pending, member, error)
+            return
         for task in feeds:
-            if task not in members:
+            if task not in route.members:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
-                                                  f"{', '.join(members)}; feed one of these")
-        passed = self._passed[pending.handle].difference(feeds) if relays else ()
-        for task, member in members.items():
-            if task in passed:
-                continue
-            others = relays.get(task, ())
-            if feeds and others:
-                others = tuple(other for other in others if other in passed)
-            try:
-                member.connection.send(self._order(pending, live, feeds.get(task, {}), others))
-            except errors.UnavailableError as error:
-                self.on_lost(member, error)
-                pending.fail(member.lost or error)              # it may be lost since before this step began
-                pending.over_at(task)
-
-    def _order(self, pending: PendingStep, live: tuple[int, ...], fed: Mapping[str, Any], relay: tuple[str, ...]) -> list[Any]:
-        """The frame for a task."""
-        if not (live or fed or pending.sequence):
-            return m.plain_order(pending.handle, pending.trace, relay, self.session, EPOCH, pending.step)
+                                                  f"{', '.join(route.members)}; feed one of these")
         whose = (self.driver, self.incarnation, pending.sequence) if pending.sequence else ("", 0, 0)
-        order = m.RunStep(pending.handle, live, pending.trace, dict(fed), *whose, relay)
-        return m.encode(order, self.session, EPOCH, pending.step)
+        for member, buffers in route.packed(pending.step, live, pending.trace, feeds, whose, relayed):
+            try:
+                member.connection.send(buffers)
+            except errors.UnavailableError as error:
+                self._not_sent(pending, member, error)
+
+    def _not_sent(self, pending: PendingStep, member: Member, error: errors.Error) -> None:
+        self.on_lost(member, error)
+        pending.fail(member.lost or error)                      # it may be lost since before this step began
+        pending.over_at(member.task)
 
     def _blame_late(self, pending: PendingStep, members: Mapping[str, Member], limit: float) -> None:
         late = ", ".join(f"{task} at {members[task].address}" for task in sorted(pending.missing))
@@ -309,6 +316,7 @@ class Tracker:
             if first:
                 member.lose(why)
             mourners = list(self._mourners) if first else []
+        self._routes = {}
         for step, pending in list(self.pending.items()):
             if member.task in pending.tasks:
                 pending.fail(errors.AbortedError(
@@ -338,6 +346,7 @@ class Tracker:
         self._unready.update(self.handles)
         for member in list(self.members.values()):
             member.lost = member.lost or why
+        self._routes = {}
         for pending in list(self.pending.values()):
             pending.fail(errors.AbortedError(f"step {pending.step}: {why.message}"))
             for task in list(pending.missing):
@@ -351,7 +360,7 @@ class Tracker:
 
     def close(self) -> None:
         """No step begins any more; those in flight end with CancelledError."""
-        self.closed = True
+        self.closed, self._routes = True, {}
         for pending in list(self.pending.values()):
             pending.fail(errors.CancelledError(f"step {pending.step}: the cluster was closed; start a new one"))
             for task in list(pending.missing):

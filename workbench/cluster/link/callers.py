@@ -15,8 +15,8 @@ _AT_ONCE = 16      # sockets that are looked at after one wait
 
 
 class CallerGroup(ReceiverGroup):
-    """Its sockets are in an epoll of their own, in which whoever has the role waits: a caller as long as it waits for an answer,
-    else the receiver thread, which waits for that epoll in another one, but not while a caller has the role."""
+    """Its sockets are in an epoll of their own, in which whoever has the role waits: a caller as long as it waits for an
+    answer, else the receiver thread, which waits for that epoll in another one, but not while a caller has the role."""
 
     def __init__(self, label: str) -> None:
         super().__init__(label)

@@ -54,6 +54,10 @@ class Connection:
         """
         raise NotImplementedError
 
+    def send_small(self, frame: bytes) -> object:
+        """As `send`, of a frame of a few hundred bytes, on a thread that receives nothing."""
+        return self.send((frame,))
+
     def post(self, buffers: Sequence[Any], owner: Any = None) -> None:
         """As `send`, but without waiting for the peer unless it is many bytes behind: they wait here and go out later.
 
@@ -94,6 +98,8 @@ class SocketConnection(Connection):
             self._inbox = Inbox(self, reader, self._plain, wakes, pool, Tenant(reader) if lent else None, leftover)
         lender = Lender(pool.lendable) if lent else None
         self._sender = Sender(self, writer, self._plain, pool, label, lender) if writer is not None else None
+        if self._sender is not None:
+            self.send_small = self._sender.send_small      # type: ignore[method-assign]      # once a step: without a call between
         self._leadership = Leadership(self._turn if self._inbox is not None else self._watch, label)
         self._handler = 0                    # thread that handles a frame of ours right now
         self._group: ReceiverGroup | None = None

@@ -133,7 +133,8 @@ class Inbox:
             end = middle + data
             if magic != MAGIC or version != VERSION or session != self._session or kind not in kinds or end > got:
                 break
-            frames.append(frame_of((header_of(fields[2:]), scratch[begin + _HEADER:middle], scratch[middle:end] if data else None)))
+            frames.append(frame_of((header_of(fields[2:]), scratch[begin + _HEADER:middle],
+                                    scratch[middle:end] if data else None)))
             begin = end
         return frames, begin, 0 < begin == got
 

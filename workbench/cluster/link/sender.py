@@ -5,7 +5,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -78,11 +78,7 @@ class Sender:
                 self._transmit(buffer)
             return True
         except OSError as broken:
-            self._owner.send_no_more()
-            if isinstance(broken, errors.Error):
-                raise
-            raise errors.UnavailableError(f"{self._owner.peer}: the connection broke while sending ({broken}); "
-                                          "the task's process may have died") from broken
+            self._give_up(broken)
         except BaseException:
             if len(buffers) > 1 or len(buffers[0]) > _SAFE_SEND:      # an interrupt may have cut the frame in the middle
                 self._owner.close()
@@ -94,6 +90,22 @@ class Sender:
                 self._lock.release()
             except RuntimeError:
                 pass
+
+    def send_small(self, frame: bytes) -> None:
+        try:
+            with self._lock:
+                if self._owner.closed:
+                    raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
+                self._writer.sendall(frame)
+        except OSError as broken:
+            self._give_up(broken)
+
+    def _give_up(self, broken: OSError) -> NoReturn:
+        self._owner.send_no_more()
+        if isinstance(broken, errors.Error):
+            raise broken
+        raise errors.UnavailableError(f"{self._owner.peer}: the connection broke while sending ({broken}); "
+                                      "the task's process may have died") from broken
 
     def post(self, buffers: Sequence[Any], owner: Any = None) -> None:
         self._outbox.wait_for_room()

@@ -300,7 +300,8 @@ def _described(flags: int, meta: bytes, nbytes: int) -> tuple[str, str, tuple[in
     return edge, _BY_CODE[code], shape, found if fits else None
 
 
-_TIMES: Final = tuple(struct.Struct(f"<{count}d") for count in range(64))
+_MANY: Final = 64
+_TIMES: Final = tuple(struct.Struct(f"<{count}d") for count in range(_MANY))
 _MAX_NAME: Final = 512
 
 
@@ -312,12 +313,14 @@ def encode_through(seconds: Mapping[str, float], session: int, epoch: int, step:
 
 def decode_through(frame: Frame) -> dict[str, float]:
     """Task -> seconds, as in such a frame; DataLossError when it cannot be right."""
-    (_, count, *_, data), meta, _ = frame
-    times = _times(count)
-    if data or len(meta) < times.size:
-        raise errors.DataLossError(f"Through: got {len(meta)} and {data} bytes for {count} tasks, expected {times.size} at "
+    header, meta, _ = frame
+    count = header[1]
+    times = _TIMES[count] if count < _MANY else _times(count)
+    size = times.size
+    if header[6] or len(meta) < size:
+        raise errors.DataLossError(f"Through: got {len(meta)} and {header.data} bytes for {count} tasks, expected {size} at "
                                    "least and none; the stream is damaged")
-    seconds, tasks = times.unpack_from(meta), _tasks(bytes(meta[times.size:]))
+    seconds, tasks = times.unpack_from(meta), _tasks(bytes(meta[size:]))
     if not 0 < len(tasks) == count or min(seconds) < 0 or not math.isfinite(sum(seconds)):
         raise errors.DataLossError(f"Through: got the seconds {list(seconds)} and {len(tasks)} tasks, expected a finite time "
                                    "for each; the stream is damaged")
@@ -325,7 +328,7 @@ def decode_through(frame: Frame) -> dict[str, float]:
 
 
 def _times(count: int) -> struct.Struct:
-    return _TIMES[count] if count < len(_TIMES) else struct.Struct(f"<{count}d")
+    return _TIMES[count] if count < _MANY else struct.Struct(f"<{count}d")
 
 
 @functools.lru_cache(_EDGES)

@@ -327,20 +327,16 @@ def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> li
     if kind is Through:
         return [frames.encode_through(message.seconds, session, epoch, step)]      # type: ignore[attr-defined]
     if kind is RunStep and not (message.feeds or message.live or message.sequence):      # type: ignore[attr-defined]
-        return plain_order(message.handle, message.trace, message.relay, session, epoch, step)      # type: ignore[attr-defined]
+        before, after = plain_order(message.handle, message.trace, message.relay, session, epoch)      # type: ignore[attr-defined]
+        return [before + frames.packed_step(step) + after]
     if kind is Tensor:
         return frames.encode_tensor(message.edge, message.value, message.dead, session, epoch, step)      # type: ignore[attr-defined]
     return _packed(message, session, epoch, step)
 
 
-def plain_order(handle: str, trace: int, relay: tuple[str, ...], session: int, epoch: int, step: int) -> list[Any]:
-    """As `encode`, of a RunStep with nothing else: one step follows the other, and only the number is another one."""
-    before, after = _kept_order(handle, trace, relay, session, epoch)
-    return [before + frames.packed_step(step) + after]
-
-
 @functools.lru_cache(_KEPT)
-def _kept_order(handle: str, trace: int, relay: tuple[str, ...], session: int, epoch: int) -> tuple[bytes, bytes]:
+def plain_order(handle: str, trace: int, relay: tuple[str, ...], session: int, epoch: int) -> tuple[bytes, bytes]:
+    """As `encode`, of a RunStep with nothing else: what stands before the number of the step, and after it."""
     return frames.around_step(b"".join(_packed(RunStep(handle, (), trace, {}, relay=relay), session, epoch, 0)))
 
 
