@@ -275,7 +275,7 @@ def test_steps_that_end_while_another_begins_disturb_nobody():
             return int.__gt__(self, other)              # type: ignore[operator]
     for number in (1, 2, 3):
         tracker.pending[number] = tracker.step_type(number, "h", (A, B), 0)
-    tracker.post(tracker.step_type(Later(4), "h", (A, B), 0), scene.members, {}, {})
+    tracker.post(tracker.step_type(Later(4), "h", (A, B), 0), tracker.route("h"), {}, True)
     for wire in scene.wires.values():
         (_, order), = wire.sent
         assert order.live == (1, 2, 3), "each was counted that ran when the counting began"
@@ -355,17 +355,17 @@ def test_the_next_order_is_the_last_one_with_a_new_number():
     assert wire.sent == [(1, plain), (2, plain), (3, m.RunStep("h", (), 0, {"0": 3})), (4, plain)]
     scene.tracker.pending[4] = scene.tracker.step_type(4, "h", (A, B), 0)
     later = scene.tracker.step_type(5, "h", (A, B), 2)
-    scene.tracker.post(later, scene.members, {}, {})
+    scene.tracker.post(later, scene.tracker.route("h"), {}, True)
     del scene.tracker.pending[4]
     later.trace = 2
-    scene.tracker.post(later, scene.members, {}, {})
+    scene.tracker.post(later, scene.tracker.route("h"), {}, True)
     later.sequence = 5
-    scene.tracker.post(later, scene.members, {}, {})
+    scene.tracker.post(later, scene.tracker.route("h"), {}, True)
     assert [message for _, message in wire.sent[4:]] == [
         m.RunStep("h", (4,), 2, {}), m.RunStep("h", (), 2, {}), m.RunStep("h", (), 2, {}, "", 0, 5)]
     scene.tracker.begin_anew(SESSION + 1, errors.UnavailableError("they are opened anew"))
     later.sequence = later.trace = 0
-    scene.tracker.post(later, scene.members, {}, {})
+    scene.tracker.post(later, scene.tracker.route("h"), {}, True)
     assert wire.sessions == [SESSION] * 7 + [SESSION + 1]
 
 

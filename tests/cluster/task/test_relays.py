@@ -27,13 +27,13 @@ def test_the_chief_hears_once_when_both_are_through(first):
     if first == "it":
         scene.engine.unfinished.pop()([])
         assert scene.answers(1) == [] and scene.task.facts()["relayed"] == [1]
-    back.arrive(m.Through({THERE: 0.25}), 1)
+    back.arrive(m.Through((THERE,)), 1)
     if first == "the other":
         assert scene.answers(1) == []
         scene.engine.unfinished.pop()([])
     done, = scene.answers(1)
-    assert done.seconds[THERE] == 0.25 and done.seconds.keys() == {HERE, THERE} and scene.task.facts()["relayed"] == []
-    back.arrive(m.Through({THERE: 0.25}), 1)          # twice is once
+    assert set(done.tasks) == {HERE, THERE} and scene.task.facts()["relayed"] == []
+    back.arrive(m.Through((THERE,)), 1)          # twice is once
     assert len(scene.answers(1)) == 1
 
 
@@ -41,14 +41,14 @@ def test_of_a_step_that_ended_here_nobody_answers_for_the_other():
     scene, back = passing()
     scene.chief.arrive(m.Abort("CancelledError", "stopped"), 1)
     scene.engine.unfinished.pop()([])
-    back.arrive(m.Through({THERE: 0.25}), 1)
+    back.arrive(m.Through((THERE,)), 1)
     assert scene.answers(1) == [m.Ended()] and scene.task.facts()["relayed"] == []
 
 
 def test_a_step_that_fails_here_is_no_longer_passed_on():
     scene, back = passing("broken")
     failed, = scene.answers(1)
-    back.arrive(m.Through({THERE: 0.25}), 1)
+    back.arrive(m.Through((THERE,)), 1)
     assert failed.error == "ZeroDivisionError" and scene.answers(1) == [failed] and scene.task.facts()["relayed"] == []
 
 

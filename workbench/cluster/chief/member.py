@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 from workbench import errors
@@ -28,7 +27,7 @@ class Listener(Protocol):
     """Who hears what tasks say of steps, and of losses."""
 
     def on_step(self, member: Member, step: int, message: m.Message) -> None: ...
-    def on_through(self, step: int, seconds: Mapping[str, float]) -> None: ...
+    def on_through(self, step: int, tasks: tuple[str, ...], fetches: list[Any]) -> None: ...
     def on_link_lost(self, member: Member, peer: str, why: str) -> None: ...
     def on_lost(self, member: Member, error: BaseException | None) -> None: ...
 
@@ -161,7 +160,7 @@ class Member:
         kind, number = header[0], header[5]
         self.unanswered = 0
         if kind == THROUGH:                         # nearly all
-            self._listener.on_through(number, decode_through(frame))
+            self._listener.on_through(number, decode_through(frame), [])
             return
         if kind == m.SpanBatch.kind:
             self._take_in(frame)

@@ -12,7 +12,7 @@ __all__ = ["EPOCH", "Feeds", "Route"]
 EPOCH = 1
 Feeds = Mapping[str, Mapping[str, Any]]
 Relays = Mapping[str, tuple[str, ...]]
-Plain = tuple[Member, Callable[[bytes], object], bytes, bytes]      # (task, what sends to it, frame before and after the number)
+Plain = tuple[Member, Callable[[bytes], object], bytes, bytes]      # task, what sends to it, frame around the number
 
 
 class Route:

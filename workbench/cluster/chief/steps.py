@@ -6,19 +6,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench import errors
+from workbench.cluster.chief.member import Member
 from workbench.cluster.link.callers import CallerGroup
 from workbench.cluster.wire import messages as m
+from workbench.viz.palette import short_task
 
 __all__ = ["PendingStep", "Tries"]
 
 _ANSWERS = frozenset((m.Through.kind, m.Done.kind))      # that may come twice, see `CallerGroup.receive`
+_SILENT = 2      # probes without an answer, twice a second, after which a task is said not to answer
 
 
 class PendingStep:
     """One step: counts answers, keeps the first failure, wakes its caller once. Thread-safe."""
 
-    __slots__ = ("_latch", "_lock", "_over", "_primary", "_receiving", "error", "handle", "missing", "results", "secondary", "sequence",
-                 "step", "tasks", "trace")
+    __slots__ = ("_latch", "_lock", "_over", "_primary", "_receiving", "error", "handle", "missing", "results", "secondary",
+                 "sequence", "step", "tasks", "trace")
 
     def __init__(self, step: int, handle: str, tasks: tuple[str, ...], trace: int = 0) -> None:
         self.step, self.handle, self.tasks, self.trace = step, handle, frozenset(tasks), trace
@@ -74,8 +77,8 @@ class PendingStep:
                     self._primary.notify_all()
 
     def wait(self, timeout: float | None, group: CallerGroup | None = None) -> bool:
-        """Block until all answered or one failed; False when `timeout` seconds passed. Without such a limit this thread receives
-        in place of that of `group`."""
+        """Block until all answered or one failed; False when `timeout` seconds passed. Without such a limit this thread
+        receives in place of that of `group`."""
         if group is not None and timeout is None:
             self._receiving = group
             group.receive(self._decided, _ANSWERS)
@@ -99,6 +102,19 @@ class PendingStep:
             with self._lock:
                 self._primary = threading.Condition(self._lock)
                 self._primary.wait_for(lambda: not self.secondary, timeout)
+
+    def doing(self, members: Mapping[str, Member]) -> tuple[str, str]:
+        """It waits for a task that does not answer, computes in an operation, or waits for a task; in words for people."""
+        late = [task for task in list(self.missing) if task in members]
+        silent = [task for task in late if members[task].unanswered > _SILENT]
+        if silent:
+            return "waiting", f"for {short_task(silent[0])}, which does not answer"
+        said = {task: members[task].doing for task in late}
+        place = next(((task, doing) for task, doing in said.items() if doing.startswith("in ")), None)
+        if place is not None:
+            return "running", f"{place[1].removeprefix('in ')} on {short_task(place[0])}"
+        whom = next((doing.removeprefix("for ") for doing in said.values() if doing), "")
+        return ("waiting", f"for {short_task(whom)}") if whom else ("running", "")
 
 
 class Tries:

@@ -20,13 +20,11 @@ from workbench.cluster.wire.frames import packed_step
 from workbench.core.run.gate import gate
 from workbench.core.run.interrupts import deferred_interrupt
 from workbench.core.trace import Journal
-from workbench.viz.palette import short_task
 
 __all__ = ["EPOCH", "Tracker"]
 
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
 _WAITING = 8              # numbers that have not begun, from which on those of threads that have ended are looked for
-_SILENT = 2               # probes without an answer, twice a second, after which a task is said not to answer
 
 
 class Tracker:
@@ -148,9 +146,9 @@ class Tracker:
                 if tries is not None:
                     pending.sequence = tries.sequence = tries.sequence or number
                     self._retried[tries.sequence] = None
-            route = self._route(handle)             # NOTE: only now, so that what is lost or closed from here on fails it
+            route = self.route(handle)             # NOTE: only now, so that what is lost or closed from here on fails it
             members = route.members
-            self._journal.tellers[teller] = time.perf_counter(), functools.partial(_tell, pending, members)
+            self._journal.tellers[teller] = time.perf_counter(), functools.partial(pending.doing, members)
             if feeds:
                 with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
                     self.post(pending, route, feeds, limit is None)
@@ -176,7 +174,7 @@ class Tracker:
             raise gate.ended(pending.error)
         return pending.results
 
-    def _route(self, handle: str) -> Route:
+    def route(self, handle: str) -> Route:
         """What is kept of the steps of `handle`. What makes it untrue puts another table in the place of this one, so that who
         was about to keep it here keeps it nowhere."""
         routes = self._routes
@@ -268,7 +266,8 @@ class Tracker:
         if pending is None:
             return                                              # nobody waits for its end any more
         if isinstance(message, m.Done):
-            self._done(pending, {member.task: message.seconds}, message.fetches)
+            member.last_seconds = message.seconds
+            self.on_through(step, (member.task,), message.fetches)
         elif isinstance(message, m.Failed):
             error = errors.by_name(message.error, message.message)
             error.add_note(f"raised in step {step} on {member.task} at {member.address}")
@@ -280,23 +279,18 @@ class Tracker:
         else:
             pending.over_at(member.task)
 
-    def on_through(self, step: int, seconds: Mapping[str, float]) -> None:
-        """Tasks with nothing to fetch are through with a step, as one of them says."""
+    def on_through(self, step: int, tasks: tuple[str, ...], fetches: list[Any]) -> None:
+        """Tasks are through with a step, as one says itself, or the one where they heard of it."""
         pending = self.pending.get(step)
         if pending is not None:
-            self._done(pending, seconds, [])
-
-    def _done(self, pending: PendingStep, seconds: Mapping[str, float], fetches: list[Any]) -> None:
-        """Tasks are done with their parts, as one says itself, or the one where they heard of the step."""
-        found, members = {}, self.members
-        for task, took in seconds.items():
-            member = members.get(task)
-            if member is not None:
-                member.steps += 1
-                member.last_seconds = took
-                found[task] = fetches
-        if found:
-            pending.done(found)
+            members, found = self.members, {}
+            for task in tasks:
+                member = members.get(task)
+                if member is not None:
+                    member.steps += 1
+                    found[task] = fetches
+            if found:
+                pending.done(found)
 
     def on_link_lost(self, member: Member, peer: str, why: str) -> None:
         """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""
@@ -370,17 +364,3 @@ class Tracker:
 def _mourn(mourner: Callable[[str], None], task: str) -> None:
     """NOTE: on a thread, for it may run steps, and whoever notices a loss receives."""
     threading.Thread(target=mourner, args=(task,), daemon=True, name="workbench-lost").start()
-
-
-def _tell(pending: PendingStep, members: Mapping[str, Member]) -> tuple[str, str]:
-    """What a step in flight does: it waits for a task that does not answer, computes in an operation, or waits for a task."""
-    late = [task for task in list(pending.missing) if task in members]
-    silent = [task for task in late if members[task].unanswered > _SILENT]
-    if silent:
-        return "waiting", f"for {short_task(silent[0])}, which does not answer"
-    said = {task: members[task].doing for task in late}
-    place = next(((task, doing) for task, doing in said.items() if doing.startswith("in ")), None)
-    if place is not None:
-        return "running", f"{place[1].removeprefix('in ')} on {short_task(place[0])}"
-    whom = next((doing.removeprefix("for ") for doing in said.values() if doing), "")
-    return ("waiting", f"for {short_task(whom)}") if whom else ("running", "")

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
@@ -25,9 +25,10 @@ class Relays:
     def __init__(self, name: str, post: Callable[[Sequence[str], m.Message, int], None],
                  answer: Callable[[m.Message, int], None]) -> None:
         self._name, self._post, self._answer = name, post, answer
+        self._through = m.Through((name,))
         self._lock = threading.Lock()
         self._missing: dict[int, set[str]] = {}
-        self._seconds: dict[int, dict[str, float]] = {}
+        self._parties: dict[int, tuple[str, ...]] = {}      # for whom this answers
 
     def __contains__(self, step: int) -> bool:
         return step in self._missing
@@ -35,36 +36,36 @@ class Relays:
     def begin(self, step: int, order: m.RunStep) -> None:
         """Pass the step on to those that the order names."""
         with self._lock:
-            self._missing[step], self._seconds[step] = {self._name, *order.relay}, {}
+            self._parties[step] = parties = (self._name, *order.relay)
+            self._missing[step] = set(parties)
         self._post(order.relay, _passed(order.handle, order.live, order.trace, order.driver, order.incarnation,
                                         order.sequence), step)
 
-    def ended(self, step: int, relay: str, seconds: float, fetches: list[Any]) -> None:
+    def ended(self, step: int, relay: str, fetches: list[Any]) -> None:
         """This task is done with a step that `relay` passed on to it, or else it to others."""
         try:
             if fetches:
                 raise errors.InternalError(f"step {step}: {self._name} has something to fetch, which no relay takes along; "
                                            "register it without one")
             if relay:
-                self._post((relay,), m.Through({self._name: seconds}), step)
+                self._post((relay,), self._through, step)
             else:
-                self.through(step, {self._name: seconds})
+                self.through(step, self._through.tasks)
         except errors.Error as error:
             self.drop(step)
             self._answer(failed(error, relay), step)
 
-    def through(self, step: int, seconds: Mapping[str, float]) -> None:
+    def through(self, step: int, tasks: tuple[str, ...]) -> None:
         """This task, or one that heard of the step here, is done with it; the last one is the end."""
         with self._lock:
             missing = self._missing.get(step)
-            if missing is None or not missing.issuperset(seconds):
+            if missing is None or not missing.issuperset(tasks):
                 return
-            missing.difference_update(seconds)
-            self._seconds[step].update(seconds)
+            missing.difference_update(tasks)
             if missing:
                 return
-            took = self._forget(step)
-        self._answer(m.Through(took), step)
+            parties = self._forget(step)
+        self._answer(m.Through(parties), step)
 
     def drop(self, step: int) -> None:
         """It failed."""
@@ -72,9 +73,9 @@ class Relays:
             with self._lock:
                 self._forget(step)
 
-    def _forget(self, step: int) -> dict[str, float]:
+    def _forget(self, step: int) -> tuple[str, ...]:
         self._missing.pop(step, None)
-        return self._seconds.pop(step, {})
+        return self._parties.pop(step, ())
 
     def known(self) -> list[int]:
         """For people and for leak checks; takes no lock."""

@@ -231,11 +231,11 @@ class Task:
             self._relays.drop(step)
             self._reply(failed(result), step)
         elif active.relay or step in self._relays:
-            self._relays.ended(step, active.relay, seconds, result)
+            self._relays.ended(step, active.relay, result)
         elif result:
             self._reply_fetches(step, seconds, result)
         else:
-            self._reply(m.Through({self.name: seconds}), step)
+            self._reply(m.Through((self.name,)), step)
         if table is not None:
             table.close()
 
@@ -304,9 +304,9 @@ class Task:
         """A step that another task passes on, or the word of one to which this passed it on."""
         (kind, _, _, epoch, _, step, _), _, _ = frame
         if kind == THROUGH:
-            seconds = decode_through(frame)
+            tasks = decode_through(frame)
             if epoch == self._epoch:
-                self._relays.through(step, seconds)
+                self._relays.through(step, tasks)
             return
         if kind != m.RunStep.kind:
             raise errors.DataLossError(f"{self.name}: got kind {kind} from {peer}, expected {TENSOR}, a "

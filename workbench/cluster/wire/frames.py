@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, NoReturn
 
 import ml_dtypes
@@ -230,7 +230,7 @@ def _unpack_strings(shape: tuple[int, ...], data: memoryview, where: str) -> np.
 
 
 # A tensor's frame, and the word that tasks are through with a step, have no msgpack body: these are the messages that must cost
-# next to nothing. Of the latter meta is the seconds of so many tasks as flags say, then their names. Of a tensor flags hold
+# next to nothing. Of the latter meta is the names of so many tasks as flags say. Of a tensor flags hold
 # dead (bit 0), valueless (bit 1), rank (bits 2-7) and element type (bits 8-15); meta is the dimensions, then the edge: its
 # key without the step, which the header has. So heads of tensors of one edge differ in the step alone, and are kept.
 
@@ -300,43 +300,38 @@ def _described(flags: int, meta: bytes, nbytes: int) -> tuple[str, str, tuple[in
     return edge, _BY_CODE[code], shape, found if fits else None
 
 
-_MANY: Final = 64
-_TIMES: Final = tuple(struct.Struct(f"<{count}d") for count in range(_MANY))
 _MAX_NAME: Final = 512
 
 
-def encode_through(seconds: Mapping[str, float], session: int, epoch: int, step: int) -> bytes:
-    """The frame that says of these tasks how long their parts of a step took, and that they are over."""
-    meta = _times(len(seconds)).pack(*seconds.values()) + "\n".join(seconds).encode()
-    return HEADER.pack(MAGIC, VERSION, THROUGH, len(seconds), session, epoch, len(meta), step, 0) + meta
-
-
-def decode_through(frame: Frame) -> dict[str, float]:
-    """Task -> seconds, as in such a frame; DataLossError when it cannot be right."""
-    header, meta, _ = frame
-    count = header[1]
-    times = _TIMES[count] if count < _MANY else _times(count)
-    size = times.size
-    if header[6] or len(meta) < size:
-        raise errors.DataLossError(f"Through: got {len(meta)} and {header.data} bytes for {count} tasks, expected {size} at "
-                                   "least and none; the stream is damaged")
-    seconds, tasks = times.unpack_from(meta), _tasks(bytes(meta[size:]))
-    if not 0 < len(tasks) == count or min(seconds) < 0 or not math.isfinite(sum(seconds)):
-        raise errors.DataLossError(f"Through: got the seconds {list(seconds)} and {len(tasks)} tasks, expected a finite time "
-                                   "for each; the stream is damaged")
-    return dict(zip(tasks, seconds))
-
-
-def _times(count: int) -> struct.Struct:
-    return _TIMES[count] if count < _MANY else struct.Struct(f"<{count}d")
+def encode_through(tasks: tuple[str, ...], session: int, epoch: int, step: int) -> bytes:
+    """The frame that says that the parts of these tasks in a step are over."""
+    before, after = _through(tasks, session, epoch)
+    return before + packed_step(step) + after
 
 
 @functools.lru_cache(_EDGES)
-def _tasks(names: bytes) -> tuple[str, ...]:
+def _through(tasks: tuple[str, ...], session: int, epoch: int) -> tuple[bytes, bytes]:
+    meta = "\n".join(tasks).encode()
+    return around_step(HEADER.pack(MAGIC, VERSION, THROUGH, len(tasks), session, epoch, len(meta), 0, 0) + meta)
+
+
+def decode_through(frame: Frame) -> tuple[str, ...]:
+    """The tasks in such a frame; DataLossError when it cannot be right."""
+    header, meta, _ = frame
+    if header[6]:
+        raise errors.DataLossError(f"Through: got {header.data} bytes besides the tasks, expected none; the stream is damaged")
+    tasks = _tasks if len(meta) <= _SHORT else _tasks.__wrapped__
+    return tasks(header[1], bytes(meta))
+
+
+@functools.lru_cache(_EDGES)
+def _tasks(count: int, names: bytes) -> tuple[str, ...]:
     try:
         found = dict.fromkeys(names.decode().split("\n"))
     except UnicodeDecodeError as error:
         raise errors.DataLossError(f"Through.tasks: {error}; the stream is damaged") from error
+    if len(found) != count or "" in found:
+        raise errors.DataLossError(f"Through.tasks: got {len(found)} names for {count} tasks; the stream is damaged")
     if max(map(len, found)) > _MAX_NAME:
         raise errors.DataLossError(f"Through.tasks: a name has {max(map(len, found))} characters, at most {_MAX_NAME} are "
                                    "right; the stream is damaged")

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -290,14 +289,14 @@ class BeginAnew(Message):
 
 @dataclass(frozen=True)
 class Through(Message):
-    """Task -> chief, or to the task that passed the step on: what these tasks do in the header's step took so many seconds, and
-    is over. None has anything to fetch: besides itself a task speaks for those that it passed the step on to.
+    """Task -> chief, or to the task that passed the step on: what these tasks do in the header's step is over. None has
+    anything to fetch: besides itself a task speaks for those that it passed the step on to.
 
     Travels as a raw frame (`frames.encode_through`).
     """
 
     kind = frames.THROUGH
-    seconds: Mapping[str, float]
+    tasks: tuple[str, ...]
 
 
 def _fields(kind: type[Message]) -> tuple[tuple[str, str, Any], ...]:
@@ -325,7 +324,7 @@ def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> li
     """The buffers to send, header first; small frames come as one. The arrays of large ones are not copied."""
     kind: Any = type(message)
     if kind is Through:
-        return [frames.encode_through(message.seconds, session, epoch, step)]      # type: ignore[attr-defined]
+        return [frames.encode_through(message.tasks, session, epoch, step)]      # type: ignore[attr-defined]
     if kind is RunStep and not (message.feeds or message.live or message.sequence):      # type: ignore[attr-defined]
         before, after = plain_order(message.handle, message.trace, message.relay, session, epoch)      # type: ignore[attr-defined]
         return [before + frames.packed_step(step) + after]
