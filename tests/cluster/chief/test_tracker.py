@@ -53,6 +53,11 @@ class Scene:
         self.arrived = arrived
         return thread
 
+    def open_again(self) -> None:
+        """New tasks on the same wires, which have nothing yet."""
+        for task, wire in self.wires.items():
+            self.members[task] = Member(task, "tcp://y", wire, EPOCH, Journal(), self.tracker, ReceiverGroup("test"))
+
     def sent(self, task: str) -> list[str]:
         return [type(message).__name__ for _, message in self.wires[task].sent]
 
@@ -238,8 +243,7 @@ def test_a_step_that_begins_between_a_loss_and_the_new_registration_is_aborted()
     """The new tasks do not know its program yet: who trains through losses must read that it was one, and try again."""
     scene = Scene()
     scene.tracker.begin_anew(SESSION + 1, errors.UnavailableError("Cluster: its tasks are opened anew"))
-    for task, wire in scene.wires.items():
-        scene.members[task] = Member(task, "tcp://y", wire, EPOCH, Journal(), scene.tracker, ReceiverGroup("test"))
+    scene.open_again()
     with pytest.raises(errors.AbortedError, match=r"^run_step: the tasks of 'h' were opened anew and are being prepared; "):
         scene.tracker.run("h", None, {}, 5, False)
     assert scene.sent(A) == scene.sent(B) == []
@@ -364,6 +368,8 @@ def test_the_next_order_is_the_last_one_with_a_new_number():
     assert [message for _, message in wire.sent[4:]] == [
         m.RunStep("h", (4,), 2, {}), m.RunStep("h", (), 2, {}), m.RunStep("h", (), 2, {}, "", 0, 5)]
     scene.tracker.begin_anew(SESSION + 1, errors.UnavailableError("they are opened anew"))
+    scene.open_again()
+    scene.tracker.add("h", (A, B))
     later.sequence = later.trace = 0
     scene.tracker.post(later, scene.tracker.route("h"), {}, True)
     assert wire.sessions == [SESSION] * 7 + [SESSION + 1]

@@ -18,6 +18,7 @@ from workbench.cluster.link.leader import Leadership, receiving, release_receive
 from workbench.cluster.link.sender import Sender
 from workbench.cluster.link.shared import Lender, Tenant, lends
 from workbench.cluster.wire.frames import Frame
+from workbench.core.run.interrupts import by_signal
 
 __all__ = ["Connection", "SocketConnection", "release_receiver"]
 
@@ -245,8 +246,10 @@ class SocketConnection(Connection):
             if nbytes:
                 inbox.take_off(nbytes)
             return complete
-        except (OSError, errors.DataLossError):          # which the group's thread will meet again
-            return False
+        except (OSError, errors.DataLossError) as error:
+            if by_signal(error):
+                raise
+            return False                                 # the group's thread will meet it again
 
     def _handle(self, frame: Frame) -> bool:
         """On a thread of our own: True when the receiver may go on; False when this connection is to end on this thread."""

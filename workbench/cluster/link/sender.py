@@ -14,6 +14,7 @@ from workbench.cluster.link.buffers import FROM, BufferPool
 from workbench.cluster.link.leader import receiving, release_receiver
 from workbench.cluster.link.outbox import Outbox
 from workbench.cluster.link.shared import Carrying, Lender
+from workbench.core.run.interrupts import by_signal
 
 __all__ = ["PIECE", "Sender"]
 
@@ -97,8 +98,12 @@ class Sender:
                 if self._owner.closed:
                     raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
                 self._writer.sendall(frame)
-        except OSError as broken:
-            self._give_up(broken)
+        except BaseException as broken:
+            if isinstance(broken, OSError) and not by_signal(broken):
+                self._give_up(broken)
+            if len(frame) > _SAFE_SEND:      # an interrupt may have cut the frame in the middle
+                self._owner.close()
+            raise
 
     def _give_up(self, broken: OSError) -> NoReturn:
         self._owner.send_no_more()
