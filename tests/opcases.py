@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tests import opcases_algebra, opcases_quantized, opcases_segments, opcases_shapes, opcases_special  # noqa: F401  (their rows)
@@ -119,6 +120,9 @@ case("rounded_to_bfloat16", np.array([1.0, 1.00390625, 1.01171875, -3.0], np.flo
      value=lambda x: np.array([1, 1, 1.015625, -3]))
 case("rounded_to_float16", np.array([1.0, 1.00048828125, -65520.0, 2.0 ** -25], np.float32), order=0,
      value=lambda x: np.array([1, 1, -np.inf, 0]))
+case("bfloat16_of", np.array([1.0, 1.00390625, 1.01171875, -3.0], np.float32), order=0,
+     value=lambda x: np.array([1, 1, 1.015625, -3]))
+case("float32_of", np.array([1.0, 1.015625, -3.0], ml_dtypes.bfloat16), order=0, value=lambda x: np.array([1, 1.015625, -3]))
 case("round", ints(-3, 4), value=lambda x: x, label="int")
 case("abs", ints(-3, 0, 4), value=lambda x: [3, 0, 4] + 0 * x, label="int")
 case("leaky_relu", A, value=lambda x: np.where(x > 0, x, 3 * x), attrs={"alpha": 3.0}, label="steep")

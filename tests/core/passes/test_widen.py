@@ -9,6 +9,7 @@ import workbench as wb
 from tests.core.passes.test_passes import kinds
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import bfloat16, float16
+from workbench.core.passes import widen as widening
 from workbench.core.passes.precision import precision
 from workbench.core.passes.prune import prune
 from workbench.core.passes.widen import widen
@@ -45,8 +46,36 @@ def test_rounding_in_compiled_loops_is_that_of_the_type_bit_for_bit(name, graph)
     assert same.all(), (values[~same][:5], found[~same][:5], expected[~same][:5])
 
 
+@pytest.mark.once
+def test_casts_in_compiled_loops_are_those_of_the_type_bit_for_bit(graph):
+    values, short = edges(ml_dtypes.bfloat16), np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    values = np.concatenate([values, np.uint32([0x7f800001, 0xff800001, 0x7fc12345, 0xffffffff]).view(np.float32)])
+    x, s = wb.placeholder("float32", [len(values)]), wb.placeholder("bfloat16", [len(short)])
+    y, z = ops.bfloat16_of(x), ops.float32_of(s)
+    with wb.Session() as session:
+        assert [row.library for row in session.explain([y, z], {x: values, s: short}).rows] == ["llvm", "llvm"]
+        found = session.run([y, z], {x: values, s: short})
+    with np.errstate(all="ignore"):
+        assert np.array_equal(found[0].view(np.uint16), values.astype(ml_dtypes.bfloat16).view(np.uint16))
+    assert np.array_equal(found[1].view(np.uint32), short.astype(np.float32).view(np.uint32))
+
+
+@pytest.mark.once
+def test_casts_join_what_computes_and_what_reads_them(graph):
+    """What is cast in a loop of its own passes over memory once more."""
+    x = wb.placeholder("float32", [64, 64])
+    y = wb.cast(wb.cast(wb.exp(x), "bfloat16"), "float32") * 2.0
+    z = wb.cast(wb.cast(x + 1.0, "bfloat16") * wb.constant(2, "bfloat16"), "float32") * 2.0
+    with wb.Session() as session:
+        assert [row.type for row in session.explain(y, {x: np.ones([64, 64])}).rows] == ["fused"]
+        rows = session.explain(z, {x: np.ones([64, 64])}).rows
+        assert [row.type for row in rows] == ["fused", "multiply", "fused"]
+        assert (session.run(z, {x: np.ones([64, 64])}) == 8).all()
+
+
 @BOTH
-def test_products_of_casts_are_products_of_rounded_values(name):
+def test_products_of_casts_are_products_of_rounded_values(name, monkeypatch):
+    monkeypatch.setattr(widening, "native", lambda name: False)      # also where the processor has instructions
     with wb.Graph().as_default() as graph:
         x, w = wb.placeholder("float32", [2, 3], "x"), wb.placeholder("float32", [3, 3], "w")
         y = wb.matmul(wb.matmul(x, w), w)
@@ -60,7 +89,7 @@ def test_what_was_short_before_stays(dtype):
         x, y = wb.placeholder(dtype, [2, 2]), wb.placeholder("float32", [2, 2])
         mixed = wb.matmul(x, wb.cast(y, dtype))
         program = prune(graph, [mixed], [], {x: x.shape, y: y.shape})
-    assert widen(program) is program
+    assert kinds(widen(program)) == {"argument": 2, "matmul": 1, "bfloat16_of" if dtype is bfloat16 else "cast": 1}
 
 
 @BOTH

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-__all__ = ["LLVM", "MEMORY", "Expressions", "LanguageError", "Module", "Value", "llvm_type"]
+__all__ = ["LLVM", "MEMORY", "Expressions", "LanguageError", "Module", "Value", "llvm_type", "stored"]
 
 LLVM = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64", "bool": "i1", "lanes": "<16 x float>",
         "marks": "<16 x i1>"}
-MEMORY = {"floats32": "float32", "floats64": "float64", "ints32": "int32", "ints64": "int64", "bools": "bool"}
+MEMORY = {"floats32": "float32", "floats64": "float64", "ints32": "int32", "ints64": "int64", "bools": "bool",
+          "bfloats16": "bfloat16"}
+STORED = {"bool": "i8", "bfloat16": "i16"}      # types that lie in memory otherwise than they are computed with
 FLOATS = ("float32", "float64", "lanes")
 FLAGS = {"fused": "contract ", "fast": "reassoc nsz contract "}
 LANES = 16
@@ -70,6 +72,11 @@ def _constant(number: float | int, type_: str) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
+def stored(type_: str) -> str:
+    """What an element of memory is."""
+    return STORED.get(type_) or LLVM[type_]
+
+
 def llvm_type(type_: str) -> str:
     return "ptr" if type_ in MEMORY else LLVM[type_] if type_ else "void"
 
@@ -122,10 +129,13 @@ class Expressions:
 
     def _subscript(self, node: ast.Subscript) -> Value:
         address, type_ = self.element(node)
-        if type_ != "bool":
-            return self.emit(type_, f"load {LLVM[type_]}, ptr {address}{self.access}")
-        byte = self.emit("int8", f"load i8, ptr {address}{self.access}")
-        return self.emit("bool", f"icmp ne i8 {byte.text}, 0")
+        found = self.emit(type_, f"load {stored(type_)}, ptr {address}{self.access}")
+        if type_ == "bool":
+            return self.emit("bool", f"icmp ne i8 {found.text}, 0")
+        if type_ == "bfloat16":      # the upper half of the float32 of the same value
+            half = self.emit("int32", f"shl i32 {self.emit('int32', f'zext i16 {found.text} to i32').text}, 16")
+            return self.emit("float32", f"bitcast i32 {half.text} to float")
+        return found
 
     def element(self, node: ast.Subscript) -> tuple[str, str]:
         """Address and type of an element of typed memory."""
@@ -133,8 +143,8 @@ class Expressions:
             self.fail(node, "an index into this")
         type_ = MEMORY[self.memory[node.value.id]]
         index = self.typed(self.expression(node.slice), "int64")
-        kind = "i8" if type_ == "bool" else LLVM[type_]
-        return self.emit("", f"getelementptr inbounds {kind}, ptr %arg.{node.value.id}, i64 {index.text}").text, type_
+        at = f"getelementptr inbounds {stored(type_)}, ptr %arg.{node.value.id}, i64 {index.text}"
+        return self.emit("", at).text, type_
 
     def _unaryop(self, node: ast.UnaryOp) -> Value:
         value = self.expression(node.operand)
@@ -288,13 +298,13 @@ class Expressions:
     def call_place(self, given: list[Value]) -> Value:
         """The address of an element of typed memory."""
         kind, index = MEMORY[given[0].type], self.typed(given[1], "int64").text
-        found = self.emit("", f"getelementptr inbounds {LLVM[kind]}, ptr {given[0].text}, i64 {index}")
+        found = self.emit("", f"getelementptr inbounds {stored(kind)}, ptr {given[0].text}, i64 {index}")
         return self.emit("int64", f"ptrtoint ptr {found.text} to i64")
 
     def call_soon(self, given: list[Value]) -> Value:
         """Begin to bring an element, which may lie behind the end of its memory, into the nearest cache."""
         kind, index = MEMORY[given[0].type], self.typed(given[1], "int64").text
-        found = self.emit("", f"getelementptr {LLVM[kind]}, ptr {given[0].text}, i64 {index}")
+        found = self.emit("", f"getelementptr {stored(kind)}, ptr {given[0].text}, i64 {index}")
         self.module.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
         self.lines.append(f"  call void @llvm.prefetch.p0(ptr {found.text}, i32 0, i32 3, i32 1)")
         return Value("", "")

@@ -161,7 +161,8 @@ def step_line(number: int, steps: Sequence[Any], types: Sequence[str]) -> str:
     if kind == REPEAT:
         return f"s{number} = {arguments[0]}"
     assert definition.elementwise is not None
-    return f"s{number}: {types[number]} = {renamed(definition.elementwise, dict(zip(definition.inputs, arguments)))}"
+    word = "float32" if types[number] == "bfloat16" else types[number]      # which memory keeps the half of
+    return f"s{number}: {word} = {renamed(definition.elementwise, dict(zip(definition.inputs, arguments)))}"
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:

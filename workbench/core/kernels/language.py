@@ -6,6 +6,7 @@ memory of float32, `int64` a number); functions without annotations are compiled
 - Statements: assignment (also augmented), `x[i] = …`, `for i in range(…)`, `if`, one `return` at a function's end, calls.
 - Expressions: arithmetic, comparisons, `and`, `or`, `not`, `a if c else b`. All parts are evaluated, there is no short cut:
   an expression must be safe to compute even where its value is not used.
+- Memory of bfloat16 (`bfloats16`) gives float32 of the same values, and takes the upper half of a float32: `bfloat16(x)` first.
 - A literal takes the type of what it meets. int32 beside int64 is widened; any other mixture is an error.
 - `for i in independent(n)` promises that the passes of the loop touch memory independently, so that it can be vectorised.
 - `for i in streamed(n)` is that for memory which no cache holds: what later passes need is fetched meanwhile.
@@ -24,7 +25,7 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from workbench.core.kernels.expressions import LLVM, MEMORY, Expressions, LanguageError, Module, Value, llvm_type
+from workbench.core.kernels.expressions import LLVM, MEMORY, Expressions, LanguageError, Module, Value, llvm_type, stored
 from workbench.core.kernels.stretches import STRETCH, in_stretches
 
 __all__ = ["MEMORY", "LanguageError", "library_source", "translate"]
@@ -126,11 +127,14 @@ class _Function(Expressions):
             self.store(target.id, self.expression(node, self.variables.get(target.id, "")))
         elif isinstance(target, ast.Subscript):
             address, type_ = self.element(target)
-            value = self.typed(self.expression(node, type_), type_)
+            given = "float32" if type_ == "bfloat16" else type_
+            value = self.typed(self.expression(node, given), given)
             if type_ == "bool":
                 value = self.emit("int8", f"zext i1 {value.text} to i8")
-            kind = "i8" if type_ == "bool" else LLVM[type_]
-            self.lines.append(f"  store {kind} {value.text}, ptr {address}{self.access}")
+            elif type_ == "bfloat16":
+                half = self.emit("int32", f"lshr i32 {self.call_bits([value]).text}, 16")
+                value = self.emit("int16", f"trunc i32 {half.text} to i16")
+            self.lines.append(f"  store {stored(type_)} {value.text}, ptr {address}{self.access}")
         else:
             self.fail(target, "this target of an assignment")
 

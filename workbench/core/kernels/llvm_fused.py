@@ -60,7 +60,7 @@ def _alone(kind: str) -> Select:
 
 
 for _kind in ("erf", "softplus", "sigmoid_xent", "elu", "selu", "sigmoid", "sigmoid_grad", "tanh_grad", "softsign",
-              "squared_difference", "rounded_to_bfloat16", "rounded_to_float16"):
+              "squared_difference", "rounded_to_bfloat16", "rounded_to_float16", "bfloat16_of", "float32_of"):
     register("llvm", _kind)(_alone(_kind))
 
 

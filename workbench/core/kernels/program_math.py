@@ -132,7 +132,7 @@ def bottom(x: float, y: float) -> float:
 def bfloat16(x: float) -> float:
     b = bits(x)
     y = from_bits((b + 32767 + ((b >> 16) & 1)) & -65536)
-    return y if x == x else x
+    return y if x == x else from_bits((b & -2147483648) | 2143289344)      # the upper half of another NaN may be infinity
 
 
 def float16(x: float) -> float:

@@ -23,8 +23,11 @@ def unreadable(expression: str, inputs: tuple[str, ...], dtypes: tuple[str, ...]
     unknown = next((d for d in (*dtypes, result) if not memory_type(d)), None)
     if unknown is not None:
         return f"compiled loops have no {unknown}"
+    if "bfloat16" in (*dtypes, result) and {*dtypes} & {result}:
+        return "compiled loops compute nothing in bfloat16, they only bring it to float32 and back"
     parameters = ", ".join(f"{n}: {memory_type(d)}" for n, d in zip((*inputs, "result"), (*dtypes, result)))
-    source = f"def kernel({parameters}):\n    value: {result} = {renamed(expression, {n: f'{n}[0]' for n in inputs})}\n" \
+    number = "float32" if result == "bfloat16" else result
+    source = f"def kernel({parameters}):\n    value: {number} = {renamed(expression, {n: f'{n}[0]' for n in inputs})}\n" \
              "    result[0] = value\n"
     try:
         ast.parse(expression, mode="eval")

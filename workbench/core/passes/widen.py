@@ -12,6 +12,7 @@ from workbench.core.passes.rewrite import Rewrite, rewrite
 __all__ = ["widen"]
 
 _ROUNDING = {bfloat16: "rounded_to_bfloat16", float16: "rounded_to_float16"}
+_SHORT, _WIDE = "bfloat16_of", "float32_of"      # casts that compiled loops know
 
 
 def widen(program: Program) -> Program:
@@ -27,8 +28,11 @@ def widen(program: Program) -> Program:
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         dtype = op.outputs[0].dtype if op.outputs else float32
-        if op.kind == "cast" and dtype is float32 and not op.controls and _rounds(inputs[0]):
-            return [_same(inputs[0], made, state)]
+        if op.kind == "cast" and not op.controls:
+            if dtype is float32 and _rounds(inputs[0]):
+                return [_same(inputs[0], made, state)]
+            kind = {(float32, bfloat16): _SHORT, (bfloat16, float32): _WIDE}.get((inputs[0].dtype, dtype))
+            return None if kind is None else [state.create(kind, inputs, {}, op.name, op).outputs[0]]
         if _wanted(op.kind, dtype) and all(_rounds(t) for t in inputs if t.dtype is dtype):
             wide = [_same(t, made, state) if t.dtype is dtype else t for t in inputs]
             product = state.create(op.kind, wide, dict(op.attrs), f"{op.name}/float32", op).outputs[0]
@@ -48,7 +52,7 @@ def _rounds(tensor: Tensor) -> bool:
     made = tensor.op
     if tensor.dtype not in _ROUNDING or made.controls:
         return False
-    return made.kind == "constant" or (made.kind == "cast" and made.inputs[0].dtype is float32)
+    return made.kind in ("constant", _SHORT) or (made.kind == "cast" and made.inputs[0].dtype is float32)
 
 
 def _same(short: Tensor, made: dict[Tensor, Tensor], state: Rewrite) -> Tensor:
@@ -70,4 +74,6 @@ def _rounded(tensor: Tensor, dtype: DType, like: Operation, state: Rewrite) -> T
 
 
 def _short(tensor: Tensor, dtype: DType, op: Operation, state: Rewrite) -> Tensor:
+    if dtype is bfloat16:
+        return state.create(_SHORT, [tensor], {}, op.name, op).outputs[0]
     return state.create("cast", [tensor], {"dtype": dtype}, op.name, op).outputs[0]
