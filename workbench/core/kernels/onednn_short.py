@@ -14,6 +14,7 @@ import numpy as np
 
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import registry
+from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.choice import Choice, Spec
 from workbench.core.kernels.fallback import announce
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
@@ -77,7 +78,8 @@ def convolution(op: str, name: str, x: Sequence[int], kernel: Sequence[int], y: 
 def native(name: str) -> bool:
     """Does the library compute products and convolutions of the type `name` on this processor, and right?"""
     try:
-        return name in CODES and available() and all(_right(op, name) for op in SERVED)
+        with Arithmetic():      # this may start OpenMP's threads, which compute as steps do from then on
+            return name in CODES and available() and all(_right(op, name) for op in SERVED)
     except Exception as error:      # whatever is wrong in a library: the values can be computed without it
         announce("onednn", f"products of {name}", error)
         return False
