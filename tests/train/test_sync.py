@@ -77,6 +77,24 @@ def test_a_round_that_is_left_out_lets_its_workers_go_on():
             assert session.run([model.step, mixed.skipped_steps]) == [round_ + 1, 1]
 
 
+def test_a_round_that_overflows_is_left_out_and_no_error_to_a_session_that_looks():
+    """What the chief takes out of an accumulator comes from a scaled loss, though no operation of its step says so."""
+    mixed, step, w = wb.mixed_precision("float16"), wb.train.get_or_create_global_step(), wb.Variable([[1.0, 2.0]])
+    optimizer, x = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 1, 1), wb.placeholder("float32", [])
+    worker = optimizer.minimize(wb.reduce_sum(wb.matmul(w.value() * x, wb.ones([2, 1]))), step)
+    start = [optimizer.chief_init_op, wb.global_variables_initializer(), wb.local_variables_initializer()]
+    apply, = optimizer.get_chief_queue_runner().enqueue_ops
+    with wb.Session(check_numerics=True) as session:
+        for operation in reversed(start):
+            session.run(operation)
+        for value, expected in ((1e35, [1, 2]), (3.0, [-2, -1])):
+            thread = threading.Thread(target=session.run, args=(worker, {x: value}), daemon=True)
+            thread.start()
+            session.run(apply)
+            joined(thread)
+            assert session.run(w).tolist() == [expected] and session.run(mixed.skipped_steps) == 1
+
+
 def test_backup_workers_late_gradients_are_dropped():
     model = Model(2, 3)
     with model.session() as session:

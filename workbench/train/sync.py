@@ -305,11 +305,14 @@ class _Applying(QueueRunner):
 
 
 def gathering(grad: Any, variable: Variable, name: str) -> ConditionalAccumulator:
-    """An accumulator beside `variable` for gradients such as `grad`; it is empty when training is brought back."""
+    """An accumulator beside `variable` for gradients such as `grad`; it is empty when training is brought back. What it gives
+    may be infinite where losses are scaled: such a round is left out."""
     kind = SparseConditionalAccumulator if isinstance(grad, IndexedSlices) else ConditionalAccumulator
     with near(variable):
         made = kind(variable.dtype, variable.shape, f"{variable.op.name}/{name}", name="accumulator")
     root_graph().add_to_collection(BEGUN_ANEW, made.accumulator_ref)
+    if loss_scale_of() is not None:
+        root_graph().loss_scales.add(made.accumulator_ref.op.name)
     return made
 
 

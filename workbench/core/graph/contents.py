@@ -26,7 +26,8 @@ class Contents(Generic[Op]):
     def __init__(self) -> None:
         self.operations: list[Op] = []
         self.mutations = 0                # changes of operations that plans may contain; sessions key their plans by it
-        self.loss_scales: set[str] = set()      # variables that multiply losses: what is computed from them may overflow
+        self.loss_scales: set[str] = set()
+        """Variables that multiply losses, and what gathers the gradients of those: what is computed from them may overflow."""
         self._precision: str | None = None
         self._nodes_by_name: dict[str, Op] = {}
         self._names = Names()

@@ -21,7 +21,7 @@ _DECIDED = {"if": 0, "switch": 1}      # which input decides
 
 
 def finite(scales: Collection[str] = ()) -> Callable[[Program], Program]:
-    """The pass, which goes into bodies by itself; `scales` are variables that multiply losses.
+    """The pass, which goes into bodies by itself; `scales` are variables that multiply losses, and what gathers their gradients.
 
     What is computed from those may be infinite, and is not looked at: gradients of a scaled loss, up to the branch that such
     values decide on, since it asks whether they are finite.
@@ -29,7 +29,7 @@ def finite(scales: Collection[str] = ()) -> Callable[[Program], Program]:
     def visit(program: Program) -> Program:
         if program.inside:
             return program
-        sources = [op.outputs[0] for op in program.graph.operations if op.kind == "variable" and op.name in scales]
+        sources = [op.outputs[0] for op in program.graph.operations if op.name in scales]
         return _looked_at(program, _spread(program.graph.operations, sources))
     return visit
 

@@ -66,7 +66,7 @@ def passes_with(short: str | None = None) -> Passes:
 
 def checks(check_numerics: bool | None = None, scales: Collection[str] = ()) -> Passes:
     """The pass for `check_numerics` (None: as `settings` say), which goes before all others, also those in bodies, when
-    operations are as the program wrote them; `scales` are the variables that multiply losses."""
+    operations are as the program wrote them; `scales` are `Contents.loss_scales`."""
     wanted = settings.check_numerics if check_numerics is None else check_numerics
     return (("finite", finite(scales), LOOKED),) if wanted else ()
 
