@@ -148,3 +148,13 @@ def test_the_instruction_set_decides_for_which_sizes_they_are_usual(monkeypatch,
                          ((128, 784), (512, 784), {"transpose_b": True}), ((100, 512), (100, 512), {"transpose_a": True}),
                          ((128, 784), (128, 512), {"transpose_a": True})):
         assert not usual(Sizes(turned, a, b))
+
+
+@pytest.mark.parametrize("wide, threads, most", [(False, 1, 512 * 512), (True, 1, 256 * 256), (True, 2, 784 * 512)])
+def test_updates_of_weights_are_usual_up_to_a_size(monkeypatch, wide, threads, most):
+    monkeypatch.setattr(llvm_products, "wide", lambda: wide)
+    monkeypatch.setattr(llvm_products, "get_threads", lambda: threads)
+    for height, width in ((256, 256), (512, 512), (784, 512), (1024, 512)):
+        product = Sizes({"transpose_a": True}, (128, height), (128, width))
+        assert usual(product, update=True) is (height * width <= most)
+    assert not usual(Sizes({"transpose_a": True}, (20, 256), (20, 256)), update=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.core.kernels import onednn, onednn_format, onednn_winograd
+from workbench.core.kernels import onednn, onednn_format, onednn_products, onednn_winograd
 from workbench.core.kernels.choice import LASTING, Choice, Spec, reorders, selectors
 from workbench.core.kernels.onednn_api import Argument, load
 from workbench.core.kernels.onednn_filters import Transformed
@@ -167,6 +167,18 @@ def test_one_row_takes_a_packed_weight_where_there_is_avx512_alone(wide: bool, r
     task = Task(Product({}, (rows, 784), (784, 512)), Place(0), Place(1), Place(2))
     rule = usual(task, Spec((784, 512), FLOAT32, None, readers=20))
     assert rule == (["kept", "plain"] if wide or rows > 1 else ["plain"])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_thread_turns_and_packs_for_itself_but_not_for_others(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one thread brings together the others wait for: up to 1.5 and 2 times as long as the plain product takes on two."""
+    monkeypatch.setattr(onednn_products, "get_threads", lambda: threads)
+    for attributes, a, b, copied in (({"transpose_b": True}, (64, 512), (1024, 512), "turned"),
+                                     ({"transpose_a": True}, (128, 512), (128, 512), "packed")):
+        task = Task(Product(attributes, a, b), Place(0), Place(1), Place(2))
+        assert usual(task, Spec(b, FLOAT32)) == ([copied, "plain"] if threads == 1 else ["plain"])
+    large = Task(Product({"transpose_b": True}, (64, 1024), (3136, 1024)), Place(0), Place(1), Place(2))
+    assert usual(large, Spec((3136, 1024), FLOAT32)) == ["turned", "plain"]
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 7), (784, 100, 10), (300, 16, 500), (9, 40, 300)])

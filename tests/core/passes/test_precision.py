@@ -118,7 +118,7 @@ def test_the_pass_is_a_stage_of_the_step():
         stages = [r.stage for r in wb.journal.graphs_since(0)[2] if r.key.startswith(session.name + "_")]
         assert "precision" in stages and stages.index("stable") < stages.index("precision") < stages.index("cse")
         kinds = [row.type for row in session.explain(y, {x: np.eye(2, dtype=np.float32)}).rows]
-    assert "matmul" in kinds and {"bfloat16_of", "rounded_to_bfloat16"} & {*kinds}      # by the processor's instructions, or without
+    assert "matmul" in kinds and {"bfloat16_of", "rounded_to_bfloat16"} & {*kinds}      # with instructions, or without
 
 
 @pytest.mark.parametrize("options", [{}, {"lower_all": True}, {"devices": 2}], ids=str)

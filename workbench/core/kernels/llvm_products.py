@@ -19,6 +19,9 @@ USUAL = range(64, 257)
 """Rows, or terms of a turned left side, with which these loops take 0.55 to 1.03 of the time that oneDNN takes with vectors of
 256 bits (AMD, one and two threads, 128x128 to 4096x2048); with fewer or more, and other sides turned, up to 1.4."""
 TURNED_WEIGHT = 1 << 18      # elements of the product of a turned left side, up to which that is so
+WIDE_WEIGHT, WIDE_SHARED = 1 << 16, 784 * 512
+"""Elements of a weight, up to which its update takes 0.57 to 0.97 of the time that oneDNN takes with vectors of 512 bits (AMD,
+64 to 256 terms), on one thread and on several; larger ones up to 1.2, all other products 0.96 to 1.1."""
 PANELS = 4            # so many for each thread share well: threads then pack no column twice
 
 
@@ -58,11 +61,14 @@ def compiled(product: Sizes, begin: str = "", relu: bool = False, sign: float = 
                   source=source(form))
 
 
-def usual(product: Sizes) -> bool:
-    """Do these loops serve where nothing was measured? With vectors of 512 bits they were not compared."""
-    terms = product.depth if product.turn_a else product.rows
-    fits = terms >= 128 and product.rows * product.columns <= TURNED_WEIGHT if product.turn_a else True
-    return terms in USUAL and fits and not product.turn_b and product.columns % LANES == 0 and not wide()
+def usual(product: Sizes, update: bool = False) -> bool:
+    """Do these loops serve where nothing was measured, for a product alone or for the `update` of a weight by it?"""
+    terms, elements = product.depth if product.turn_a else product.rows, product.rows * product.columns
+    if wide():
+        fits = update and product.turn_a and elements <= (WIDE_SHARED if get_threads() > 1 else WIDE_WEIGHT)
+    else:
+        fits = not product.turn_a or (terms >= 128 and elements <= TURNED_WEIGHT)
+    return terms in USUAL and fits and not product.turn_b and product.columns % LANES == 0
 
 
 def block(rows: int) -> tuple[int, int]:

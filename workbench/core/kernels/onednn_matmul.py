@@ -117,7 +117,7 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
         rule = ["thin", *rule] if "thin" in usual(Task(update.product, Place(1), Place(2), Place(4)), b) else rule
     if blas_fits("matmul_update", update.product):
         makes["blas"] = update.blas
-    rule = _with_compiled(makes, rule, update.product, compiled(update.product, sign=update.sign))
+    rule = _with_compiled(makes, rule, update.product, compiled(update.product, sign=update.sign), update=True)
     loops = update.loops()
     makes |= {name: partial(_given, choice) for name, choice in loops.items()}
     ways = {name: partial(_finitely_scaled, make, attributes, inputs, outputs[0]) for name, make in makes.items()}
@@ -134,13 +134,14 @@ def _loops(task: Task, activation: str) -> Choice | None:
     return few_columns(product.rows, product.depth, product.columns, task.bias is not None, activation)
 
 
-def _with_compiled(ways: dict[str, Make], rule: Sequence[str], product: Product, choice: Choice | None) -> list[str]:
+def _with_compiled(ways: dict[str, Make], rule: Sequence[str], product: Product, choice: Choice | None,
+                   update: bool = False) -> list[str]:
     """The rule, with compiled products among the ways: deterministic sessions take them, since a library cuts sums by the
     number of threads and the sizes of caches."""
     if choice is None:
         return list(rule)
     ways["compiled"] = partial(_given, choice)
-    first = kernel_options().deterministic or (compiled_usual(product) and "kept" not in rule)
+    first = kernel_options().deterministic or (compiled_usual(product, update) and "kept" not in rule)
     return ["compiled", *rule] if first else list(rule)
 
 

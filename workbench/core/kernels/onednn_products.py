@@ -186,13 +186,16 @@ def _gains_by_packing(rows: int) -> bool:
 
 def usual(task: Task, weight: Spec) -> list[str]:
     """The rule: which ways to try where none was measured, the best first."""
+    alone = get_threads() == 1      # one thread packs, and turns, while the others wait
     product, skinny, large = task.product, task.product.rows <= SKINNY_ROWS, task.product.depth * task.product.columns
     good = {
         "kept": skinny and weight.readers >= REUSED and large >= WORTH_PACKING and _gains_by_packing(product.rows),
-        "turned": 2 * product.rows * (product.depth + product.columns) <= large,      # else the copies cost more
+        "turned": 2 * product.rows * (product.depth + product.columns) <= large and (      # else the copies cost more
+            alone or large >= LARGE_WEIGHT),
         "thin": product.columns <= THIN_COLUMNS,
         "inner": skinny and not product.turn_b and large >= LARGE_WEIGHT and not task.extra,
-        "packed": not product.turn_b and product.rows >= PACKED_FROM and product.depth <= product.rows,
+        "packed": not product.turn_b and product.rows >= PACKED_FROM and product.depth <= product.rows and (
+            alone or not product.turn_a),
         "plain": True,
     }
     return [name for name in ways_of(task, weight) if good[name]]

@@ -21,7 +21,7 @@ _DECIDED = {"if": 0, "switch": 1}      # which input decides
 
 
 def finite(scales: Collection[str] = ()) -> Callable[[Program], Program]:
-    """The pass, which goes into bodies by itself; `scales` are variables that multiply losses, and what gathers their gradients.
+    """The pass, which goes into bodies by itself; `scales` are what multiplies losses and what gathers their gradients.
 
     What is computed from those may be infinite, and is not looked at: gradients of a scaled loss, up to the branch that such
     values decide on, since it asks whether they are finite.
