@@ -1,7 +1,11 @@
 """Products of 16 bits by the processor's instructions; float32 takes the same way, and is all that some processors have."""
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels import onednn_short
 from workbench.core.kernels.choice import Choice, Spec
+from workbench.core.kernels.onednn_format import api
 from workbench.core.kernels.onednn_short import IMAGE_AXES, SERVED, convolution, native, product
 from workbench.core.kernels.onednn_window import Window
 from workbench.core.passes import widen as widening
@@ -72,6 +77,24 @@ def test_the_library_is_asked_and_not_believed(asked_anew: None, monkeypatch: py
     monkeypatch.setattr(onednn_short, "product", lambda name, attributes, a, b: Choice(
         "onednn", (None, None), (None,), lambda static: lambda a, b, out: out.fill(1)))
     assert not native("float32")
+
+
+def test_a_type_without_instructions_is_declined(asked_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN has kernels of bfloat16 for all of AVX-512, which take three times as long as float32's without instructions."""
+    monkeypatch.setattr(onednn_short, "_right", lambda op, name: True)
+    for short in (set(), {"bfloat16"}):
+        native.cache_clear()
+        monkeypatch.setattr(api(), "short", short)
+        assert native("bfloat16") is bool(short) and not native("float16") and native("float32")
+
+
+@pytest.mark.parametrize("isa", ["AVX2", "AVX512_CORE"])
+def test_instructions_count_that_the_library_may_use(isa: str) -> None:
+    """The processor may have them and ONEDNN_MAX_CPU_ISA forbid them."""
+    asked = "from workbench.core.kernels.onednn_short import native; print(native('bfloat16'))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True,
+                          cwd=Path(__file__).parents[3], env={**os.environ, "ONEDNN_MAX_CPU_ISA": isa})
+    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.falls_back

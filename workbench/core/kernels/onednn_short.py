@@ -1,7 +1,6 @@
 """oneDNN kernels for products and convolutions of 16-bit floats, added up in float32, where the processor has them.
 
-The library is asked whether it has them, once for each type, and what it computes is compared. It declines on processors that
-have none; a rule about processors would be another's guess.
+The library is asked whether it uses instructions for a type and has kernels, once for each, and what it computes is compared.
 """
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.choice import Choice, Spec
 from workbench.core.kernels.fallback import announce
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
-from workbench.core.kernels.onednn_format import Primitive, any_format, available, contiguous, fast, primitive
+from workbench.core.kernels.onednn_format import Primitive, any_format, api, available, contiguous, fast, primitive
 from workbench.core.kernels.onednn_products import Product
 from workbench.core.kernels.onednn_program import Builder, Place
 
@@ -79,10 +78,15 @@ def native(name: str) -> bool:
     """Does the library compute products and convolutions of the type `name` on this processor, and right?"""
     try:
         with Arithmetic():      # this may start OpenMP's threads, which compute as steps do from then on
-            return name in CODES and available() and all(_right(op, name) for op in SERVED)
+            return name in CODES and available() and _quick(name) and all(_right(op, name) for op in SERVED)
     except Exception as error:      # whatever is wrong in a library: the values can be computed without it
         announce("onednn", f"products of {name}", error)
         return False
+
+
+def _quick(name: str) -> bool:
+    """Does the library compute it by instructions? If not, float32 is quicker."""
+    return name == "float32" or name in api().short
 
 
 def _right(op: str, name: str) -> bool:
