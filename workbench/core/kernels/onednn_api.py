@@ -65,6 +65,7 @@ instruction set; with this `alpha` it is the ReLU, and its zeros are positive.""
 MAX_AXES: Final = 12
 Dimensions = ctypes.c_int64 * MAX_AXES
 Pointer = ctypes.c_void_p
+_Numbers = ctypes.POINTER(ctypes.c_int64)
 
 
 class Argument:
@@ -183,7 +184,7 @@ class Api:
         self.check(status, "dnnl_memory_desc_query")
 
     def _numbers(self, descriptor: Pointer, what: int, count: int) -> tuple[int, ...]:
-        found = ctypes.POINTER(ctypes.c_int64)()
+        found = _Numbers()
         self._query(descriptor, what, found)
         return tuple(found[:count])
 
@@ -202,15 +203,16 @@ class Api:
 
     def blocks(self, descriptor: Pointer, axes: int) -> tuple[tuple[int, ...], list[tuple[int, int]]]:
         """(stride of each axis in elements, (axis, size) of each block from the outermost in); not for opaque formats."""
-        count = self._number(descriptor, QUERY_BLOCK_COUNT)
+        count, strides = self._number(descriptor, QUERY_BLOCK_COUNT), self._numbers(descriptor, QUERY_STRIDES, axes)
+        if not count:
+            return strides, []
         sizes, of = (self._numbers(descriptor, what, count) for what in (QUERY_BLOCKS, QUERY_BLOCK_AXES))
-        return self._numbers(descriptor, QUERY_STRIDES, axes), list(zip(of, sizes))
+        return strides, list(zip(of, sizes))
 
-    def summary(self, descriptor: Pointer) -> tuple[Any, ...]:
-        """A hashable value that equal descriptors share; different ones mostly differ in it."""
-        axes, kind = self._number(descriptor, QUERY_AXES), self._number(descriptor, QUERY_FORMAT_KIND)
-        shape = self._numbers(descriptor, QUERY_DIMENSIONS, axes)
-        return shape, kind, self.size(descriptor), self.blocking(descriptor, axes)
+    def summary(self, descriptor: Pointer) -> tuple[tuple[int, ...], int, str]:
+        """(dimensions, bytes, format in words): equal descriptors share it; different ones mostly differ in it."""
+        axes = self._number(descriptor, QUERY_AXES)
+        return self._numbers(descriptor, QUERY_DIMENSIONS, axes), self.size(descriptor), self.blocking(descriptor, axes)
 
     def padded(self, descriptor: Pointer, axes: int) -> tuple[int, ...]:
         """Dimensions with the padding that blocks add."""
@@ -309,13 +311,16 @@ def find() -> Path | None:
     return None
 
 
+_known: list[Api | None] = []      # what `load` found
 _loading = threading.Lock()      # two threads that come first would each make an engine, and none serves what the other made
 
 
 def load() -> Api | None:
     """The library, or None with one logged line that says why; loaded at most once, whoever comes first."""
-    with _loading:
-        return _loaded()
+    if not _known:      # asked some thousand times for each plan
+        with _loading:
+            _known[:] = [_loaded()]
+    return _known[0]
 
 
 @cache

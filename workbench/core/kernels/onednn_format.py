@@ -8,10 +8,11 @@ of one; kernels of any number of plans share them and differ only in their memor
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -36,12 +37,13 @@ FLOAT32 = np.dtype(np.float32)
 
 
 class Interned:
-    """A descriptor of the library; equal ones are one object, which frees it when nothing refers to it any more."""
+    """A descriptor of the library, its bytes and its format in words; equal ones are one object, which frees it when nothing
+    refers to it any more."""
 
-    __slots__ = ("__weakref__", "pointer")
+    __slots__ = ("__weakref__", "nbytes", "pointer", "text")
 
-    def __init__(self, pointer: Pointer) -> None:
-        self.pointer = pointer
+    def __init__(self, pointer: Pointer, nbytes: int, text: str) -> None:
+        self.pointer, self.nbytes, self.text = pointer, nbytes, text
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Desc(NamedTuple):
     dtype: int = ELEMENTS
 
 
-class Formats(Mapping[int, Interned]):
+class Formats:
     """The formats of a primitive's execution arguments, each looked up when somebody asks for it.
 
     `after` are the arguments of what follows the main operation. Nothing else is asked there: about a ReLU the library
@@ -87,14 +89,7 @@ class Formats(Mapping[int, Interned]):
 
     def __init__(self, described: Pointer, after: Sequence[int]) -> None:
         self._described, self._after = described, tuple(after)
-        self._found: dict[int, Interned | None] = {}
-
-    def get(self, argument: int, default: Any = None) -> Any:
-        if argument not in self._found:
-            pointer = self.find(argument)
-            self._found[argument] = None if pointer is None else _intern(pointer)
-        found = self._found[argument]
-        return default if found is None else found
+        self._found: dict[int, Interned] = {}
 
     def pointer(self, argument: int) -> Pointer:
         """The library's own descriptor of an argument that it has."""
@@ -109,20 +104,23 @@ class Formats(Mapping[int, Interned]):
         found = api().argument(self._described, argument) if asked else None
         return found if found is not None and api().size(found) else None
 
+    def serve(self, others: Formats) -> bool:
+        """Do all arguments that `others` have lie here as there, but for the scratchpad?"""
+        for argument in (*ARGUMENTS, *others._after):
+            theirs = others.find(argument) if argument != Argument.SCRATCHPAD else None
+            if theirs is not None:
+                mine = self.find(argument)
+                if mine is None or not api().equal(mine, theirs):
+                    return False
+        return True
+
     def __getitem__(self, argument: int) -> Interned:
-        found = self.get(argument)
-        if found is None:
-            raise KeyError(argument)
-        return found      # type: ignore[no-any-return]
+        if argument not in self._found:
+            self._found[argument] = _intern(self.pointer(argument))
+        return self._found[argument]
 
-    def __contains__(self, argument: object) -> bool:
-        return self.get(argument) is not None      # type: ignore[arg-type]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter([argument for argument in (*ARGUMENTS, *self._after) if argument in self])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+    def __contains__(self, argument: int) -> bool:
+        return argument in self._found or self.find(argument) is not None
 
 
 class Primitive:
@@ -199,7 +197,7 @@ def _intern(found: Pointer) -> Interned:
         for one in alike:
             if library.equal(one.pointer, found):
                 return one
-        made = Interned(library.clone(found))
+        made = Interned(library.clone(found), *summary[1:])
         weakref.finalize(made, _forget, library, summary, made.pointer).atexit = False
         alike.add(made)      # after the finalizer, which thus runs when the set is already without it
         _interned[summary] = alike      # collecting garbage may have forgotten it, empty, in between
@@ -220,7 +218,7 @@ def descriptor(identity: Interned) -> Pointer:
 
 def size(identity: Interned) -> int:
     """Bytes of a value in an interned format."""
-    return api().size(identity.pointer)
+    return identity.nbytes
 
 
 # Descriptors
@@ -236,8 +234,13 @@ def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
 
 def contiguous(shape: Sequence[int], axes: Sequence[int]) -> Desc:
     """A C-contiguous value of `shape` seen through `axes`."""
+    return _contiguous(tuple(shape), tuple(axes))
+
+
+@functools.lru_cache(4096)
+def _contiguous(shape: tuple[int, ...], axes: tuple[int, ...]) -> Desc:
     strides = strides_of(shape)
-    return Desc(tuple(shape[axis] for axis in axes), tuple(strides[axis] for axis in axes))
+    return Desc(tuple([shape[axis] for axis in axes]), tuple([strides[axis] for axis in axes]))
 
 
 def any_format(shape: Sequence[int], axes: Sequence[int]) -> Desc:
@@ -290,9 +293,8 @@ def format_of(made: Primitive, argument: int, shape: Sequence[int], axes: Sequen
 
 def as_format(identity: Interned, shape: Sequence[int], axes: Sequence[int]) -> Format | None:
     """An interned descriptor as the format of a value of `shape`; None if it is C-contiguous."""
-    library, plain = api(), contiguous(shape, axes)
+    plain, text = contiguous(shape, axes), identity.text
     assert plain.strides is not None
-    text = library.blocking(descriptor(identity), len(plain.shape))
     if text.startswith("strides ") and " blocks " not in text:
         strides = map(int, text.removeprefix("strides ").split(","))
         # An axis of extent 1 may have any stride: the bytes are the same.
@@ -329,9 +331,7 @@ def with_threads(made: Primitive, threads: int) -> Primitive:
     if made.threads <= threads or made.recipe[0] in PARTIAL_SUMS:
         return made
     fewer = _cached(made.recipe, threads)
-    fits = fewer is not None and fewer.scratch <= made.scratch and all(
-        fewer.formats.get(argument) is identity for argument, identity in made.formats.items()
-        if argument != Argument.SCRATCHPAD)
+    fits = fewer is not None and fewer.scratch <= made.scratch and fewer.formats.serve(made.formats)
     return fewer if fewer is not None and fits else made
 
 

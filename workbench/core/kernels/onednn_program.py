@@ -47,7 +47,8 @@ def _free(library: Api, memories: list[Pointer]) -> None:
 class Program:
     """The kernel of one plan instance: a few primitives in a row, their memory objects and argument arrays.
 
-    `compiled`: one call of C runs them, which needs LLVM.
+    `compiled`: one call of C runs them, which needs LLVM. The code of a primitive is generated for as many threads as are
+    asked for, when they first are: now, and when others come or leave.
     """
 
     __slots__ = ("__weakref__", "_among", "_arguments", "_compiled", "_memories", "_row", "_steps", "_threads")
@@ -65,8 +66,10 @@ class Program:
                 arguments[index] = ExecuteArgument(argument, memory.value)
             self._arguments.append(arguments)
         self._threads = max((step.primitive.threads for step in steps), default=1)
-        self._row = self._prepared([step.primitive for step in steps])
+        self._row: Row | None = None
         self._among: dict[int, tuple[list[Primitive], Row]] = {}
+        if not (crowd.taken and self._threads > 1 and self._fewer(crowd.leaves(self._threads))):
+            self._row = self._prepared([step.primitive for step in steps])
         weakref.finalize(self, _free, library, [memory.made for memory in self._memories])
 
     def _prepared(self, primitives: Sequence[Primitive]) -> Row:
@@ -75,19 +78,33 @@ class Program:
                 for made, last, arguments in zip(primitives, before, self._arguments)]
         return row(api(), self._memories, runs, self._compiled)
 
+    def _fewer(self, threads: int) -> bool:
+        """Is there the same on so many threads?"""
+        primitives = [with_threads(step.primitive, threads) for step in self._steps]
+        try:
+            self._among[threads] = primitives, self._prepared(primitives)
+        except (InternalError, UnimplementedError):
+            return False
+        return True
+
     def _in_a_crowd(self) -> Row:
-        """The same on fewer threads, made when it is first asked for; on as many as ever where the library makes none."""
+        """On fewer threads; on as many as ever where the library makes none."""
         threads = crowd.leaves(self._threads)
-        if threads not in self._among:
-            primitives = [with_threads(step.primitive, threads) for step in self._steps]
-            try:
-                self._among[threads] = primitives, self._prepared(primitives)
-            except (InternalError, UnimplementedError):
-                self._among[threads] = [], self._row
+        if threads not in self._among and not self._fewer(threads):
+            self._among[threads] = [], self._alone()
         return self._among[threads][1]
 
+    def _alone(self) -> Row:
+        """On as many threads as ever; where the library fails to, as it went until now."""
+        if self._row is None:
+            try:
+                self._row = self._prepared([step.primitive for step in self._steps])
+            except (InternalError, UnimplementedError):
+                self._row = next(iter(self._among.values()))[1]
+        return self._row
+
     def __call__(self, *arrays: Any) -> None:
-        status = (self._in_a_crowd() if crowd.taken and self._threads > 1 else self._row)(*arrays)
+        status = (self._in_a_crowd() if crowd.taken and self._threads > 1 else self._row or self._alone())(*arrays)
         if status:
             row = ", then ".join(f"{made.recipe[0]} {made.implementation}" for made, _ in self._steps)
             api().check(status, "dnnl_primitive_execute", f" of {row} on up to {self._threads} threads")
