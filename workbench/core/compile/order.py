@@ -43,9 +43,11 @@ def _most(operations: Sequence[Operation], memory: _Memory) -> int:
     """The same, with what is alive as they run."""
     most = now = 0
     for op in operations:
-        now += memory.allocates(op)
-        most = max(most, now)
-        now -= sum(memory.size[root] for root in memory.run(op))
+        now += memory.makes[op]
+        if now > most:
+            most = now
+        for root in memory.run(op):
+            now -= memory.size[root]
     return most
 
 
@@ -53,16 +55,23 @@ class _Memory:
     """What is alive while operations run: views share the memory of what they look at, their root."""
 
     def __init__(self, operations: Sequence[Operation], results: Collection[Tensor]) -> None:
-        self.root: dict[Tensor, Tensor] = {}
+        root: dict[Tensor, Tensor] = {}
+        self.root = root
         self.size: dict[Tensor, int] = {}                       # of roots made here
         self.left: dict[Tensor, dict[Operation, None]] = {}     # root -> who still has to read it
+        self.reads: dict[Operation, tuple[Tensor, ...]] = {}    # the roots of its inputs
+        self.makes: dict[Operation, int] = {}                   # bytes of the roots that it makes
         for op in operations:
-            for tensor in op.inputs:
-                self.left.setdefault(self.of(tensor), {})[op] = None
+            reads = self.reads[op] = tuple(dict.fromkeys([root.get(t, t) for t in op.inputs]))
+            for tensor in reads:
+                self.left.setdefault(tensor, {})[op] = None
+            made, view = 0, is_view(op)
             for tensor in op.outputs:
-                self.root[tensor] = self.of(op.inputs[0]) if is_view(op) else tensor
-                if self.root[tensor] is tensor:
-                    self.size[tensor] = _bytes(op, tensor)
+                root[tensor] = under = self.of(op.inputs[0]) if view else tensor
+                if under is tensor:
+                    size = self.size[tensor] = _bytes(op, tensor)
+                    made += size
+            self.makes[op] = made
         self.kept = {self.of(t) for t in results}
 
     def again(self) -> _Memory:
@@ -75,28 +84,30 @@ class _Memory:
         return self.root.get(tensor, tensor)
 
     def allocates(self, op: Operation) -> int:
-        return sum([self.size[t] for t in op.outputs if self.root[t] is t])
+        return self.makes[op]
 
     def touches(self, op: Operation) -> float:
         """Bytes made here that `op` reads or writes, infinite where a shape is unknown."""
         if not all(t.shape.known for t in op.outputs):
             return math.inf
-        return sum([self.size.get(self.of(t), 0) for t in (*op.inputs, *op.outputs)])
+        size, root = self.size, self.root
+        return sum([size.get(root.get(t, t), 0) for t in (*op.inputs, *op.outputs)])
 
     def run(self, op: Operation) -> list[Tensor]:
         """The roots whose last reader is `op`, which runs now."""
-        dead = []
-        for root in dict.fromkeys([self.of(t) for t in op.inputs]):
-            del self.left[root][op]
-            if not self.left[root] and root in self.size and root not in self.kept:
+        dead, left, kept = [], self.left, self.kept
+        for root in self.reads[op]:
+            readers = left[root]
+            del readers[op]
+            if not readers and root in self.size and root not in kept:
                 dead.append(root)
-        dead += [t for t in op.outputs if t not in self.left and self.root[t] is t and t not in self.kept]
+        dead += [t for t in op.outputs if t not in left and self.root[t] is t and t not in kept]
         return dead
 
     def frees(self, op: Operation) -> int:
         """Bytes that `op` would free if it ran now."""
-        roots = dict.fromkeys([self.of(t) for t in op.inputs])
-        return sum([self.size[r] for r in roots if r in self.size and r not in self.kept and len(self.left[r]) == 1])
+        size, kept, left = self.size, self.kept, self.left
+        return sum([size[r] for r in self.reads[op] if r in size and r not in kept and len(left[r]) == 1])
 
 
 def is_view(op: Operation) -> bool:
@@ -141,9 +152,10 @@ class _Schedule:
 
     def _finish(self, op: Operation) -> None:
         self.memory.run(op)
-        for root in dict.fromkeys([self.memory.of(t) for t in op.inputs]):
-            if len(self.memory.left[root]) == 1:      # its last reader now frees it
-                last, = self.memory.left[root]
+        left = self.memory.left
+        for root in self.memory.reads[op]:
+            if len(left[root]) == 1:      # its last reader now frees it
+                last, = left[root]
                 if not self.waiting[last]:
                     self._offer(last)
         for later in self.after[op]:

@@ -75,8 +75,9 @@ class Contents(Generic[Op]):
             raise errors.AlreadyExistsError(f"graph: operation {name!r} exists; choose another name")
 
     def _add(self, op: Op) -> None:
-        op.id = len(self.operations)
-        self.operations.append(op)
+        operations = self.operations
+        op.id = len(operations)
+        operations.append(op)
         self._nodes_by_name[op.name] = op
         self._names.use(op.name)
 

@@ -259,8 +259,10 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
 
         Nothing is inferred, and scopes do not count: `device` and `colocation` are by default those of `op`.
         """
-        self._new(op.name)
-        new = Operation(self, op.definition, op.name, tuple(inputs), op.attrs, control,
+        name = op.name
+        if name in self._nodes_by_name:
+            self._new(name)
+        new = Operation(self, op.definition, name, tuple(inputs), op.attrs, control,
                         op.device if device is None else device,
                         op.colocation if colocation is None else colocation, op.source)
         new.derived, new.overrides = op.derived, op.overrides

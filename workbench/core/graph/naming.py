@@ -15,27 +15,35 @@ class Names:
     """The names in use; they differ by more than case. Not safe to use from several threads at once."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, int] = {}      # in small letters -> how many were made of it
+        self._counts: dict[str, int] = {}      # in small letters -> how many were made of it
+        self._used: list[str] = []             # names that are not among them yet: most graphs are never asked for a new one
+        self.use = self._used.append
+        """Take a name, which its operation has already."""
+
+    @property
+    def _taken(self) -> dict[str, int]:
+        if self._used:
+            for name in self._used:
+                self._counts.setdefault(name.lower(), 1)
+            self._used.clear()
+        return self._counts
 
     def next(self, name: str) -> str:
         """`name`, or `name_1`, `name_2` … when taken; taken from now on."""
-        key, found = name.lower(), self.following(name)
-        self._taken[key] = self._taken.get(key, 0) + 1
-        self._taken.setdefault(found.lower(), 1)
+        taken, key, found = self._taken, name.lower(), self.following(name)
+        taken[key] = taken.get(key, 0) + 1
+        taken.setdefault(found.lower(), 1)
         return found
 
     def following(self, name: str) -> str:
         """What `next` would give; nothing is taken."""
-        count = self._taken.get(name.lower(), 0)
+        taken = self._taken
+        count = taken.get(name.lower(), 0)
         candidate = name if count == 0 else f"{name}_{count}"
-        while count and candidate.lower() in self._taken:
+        while count and candidate.lower() in taken:
             count += 1
             candidate = f"{name}_{count}"
         return candidate
-
-    def use(self, name: str) -> None:
-        """Take `name`, which its operation has already."""
-        self._taken.setdefault(name.lower(), 1)
 
     def free(self, name: str) -> None:
         """The operation of that name is gone."""

@@ -38,7 +38,8 @@ class Program:
     @cached_property
     def order(self) -> tuple[Operation, ...]:
         """What its results need, and its feeds, each after its inputs; of a program that is complete, as what passes get is."""
-        return tuple(topological(needed([*self.roots, *[t.op for t in self.feeds]])))
+        roots = [*self.roots, *[t.op for t in self.feeds]]
+        return tuple(_back_from(roots, self.graph.operations) or topological(needed(roots)))
 
     @property
     def roots(self) -> list[Operation]:
@@ -98,6 +99,26 @@ def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] | None = N
         stack += [t.op for t in op.inputs if stop is None or not stop(t)]
         stack += op.controls
     return seen
+
+
+def _back_from(roots: Iterable[Operation], operations: Sequence[Operation]) -> list[Operation] | None:
+    """What `roots` need in construction order, where that serves; None where it does not, or they are not all of `operations`,
+    which are those of a graph."""
+    wanted, found = set(roots), []
+    for op in reversed(operations):
+        if op in wanted:
+            found.append(op)
+            for tensor in op.inputs:
+                before = tensor.op
+                if before.id >= op.id:
+                    return None
+                wanted.add(before)
+            for before in op.controls:
+                if before.id >= op.id:
+                    return None
+                wanted.add(before)
+    found.reverse()
+    return found if len(found) == len(wanted) else None
 
 
 def topological(operations: Iterable[Operation]) -> list[Operation]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.graph.dtype import resource
+from workbench.core.graph.dtype import DType, resource
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program
 from workbench.core.passes.rewrite import Rewrite, rewrite
@@ -15,6 +15,7 @@ __all__ = ["cse"]
 
 _NEVER = frozenset({"argument", "placeholder", "if", "while", "merge", "switch", "enter", "exit", "next_iteration",
                     "control_trigger", "loop_cond", "send", "receive"})
+_PLAIN = frozenset({bool, int, float, str, type(None), DType})
 _SAMPLE = 32      # elements of an array that its hash looks at
 
 
@@ -45,17 +46,13 @@ def cse(program: Program) -> Program:
 
 def _attributes(value: Any) -> Any:
     """A hashable stand-in for an attribute value; bodies and arrays without an order of bytes compare by identity."""
+    if isinstance(value, dict):
+        return tuple([(key, value[key] if type(value[key]) in _PLAIN else _attributes(value[key])) for key in sorted(value)])
     if isinstance(value, np.ndarray):
         return _Array(value)
-    if isinstance(value, dict):
-        return tuple(sorted([(k, _attributes(v)) for k, v in value.items()], key=_first))
     if isinstance(value, (list, tuple)):
-        return tuple([_attributes(v) for v in value])
+        return tuple([v if type(v) in _PLAIN else _attributes(v) for v in value])
     return id(value) if isinstance(value, Graph) else value
-
-
-def _first(pair: tuple[str, Any]) -> str:
-    return pair[0]
 
 
 class _Array:

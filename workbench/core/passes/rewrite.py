@@ -68,22 +68,27 @@ class Rewrite:
 
         Its rules of dtype and shape are asked again only where they may see more than before.
         """
-        controls = self.controls(op)
-        if attrs is None and all(map(self._alike, op.inputs, inputs)):
-            new = self.graph.adopt(op, inputs, controls)
-            self._copied.update(zip(op.outputs, new.outputs))
-            return list(new.outputs)
+        controls = self.controls(op) if op.controls else ()
+        if attrs is None and self._alike(op.inputs, inputs):
+            new, copied = self.graph.adopt(op, inputs, controls).outputs, self._copied
+            for old, tensor in zip(op.outputs, new):
+                copied[old] = tensor
+            return list(new)
         new = self.graph.create(op.definition, inputs, op.attrs if attrs is None else attrs, op.name + "/", controls,
                                 device=op.device, colocation=op.colocation, derived=op.derived, source=op.source)
         for old_tensor, tensor in zip(op.outputs, new.outputs):
             tensor.shape = tensor.shape.merge(old_tensor.shape, f"rewrite of {op.name}")
         return list(new.outputs)
 
-    def _alike(self, old: Tensor, new: Tensor) -> bool:
+    def _alike(self, before: Sequence[Tensor], now: Sequence[Tensor]) -> bool:
         """Do rules see the same in both? Besides the shape they read the values of integers and of single numbers."""
-        if new.shape is not old.shape and new.shape != old.shape:
-            return False
-        return self._copied.get(old) is new or (new.dtype.is_differentiable and new.shape.known and new.shape.rank != 0)
+        copied = self._copied
+        for old, new in zip(before, now):
+            if new.shape is not old.shape and new.shape != old.shape:
+                return False
+            if copied.get(old) is not new and not (new.dtype.is_differentiable and new.shape.known and new.shape.rank != 0):
+                return False
+        return True
 
     def equal(self, op: Operation, first: Operation) -> list[Tensor]:
         """What stands for `op`, which computes the same as `first` before it: what stands for that."""
@@ -97,9 +102,13 @@ class Rewrite:
         if outputs is None:
             outputs = self.copy(op, inputs)
             self.operations[op] = (outputs[0].op,) if outputs else (self.graph.operations[-1],)
+        elif len(outputs) == 1:
+            self.operations[op] = (outputs[0].op,)
         else:
             self.operations[op] = tuple(dict.fromkeys([t.op for t in outputs]))
-        self.tensors.update(zip(op.outputs, outputs))
+        tensors = self.tensors
+        for old, new in zip(op.outputs, outputs):
+            tensors[old] = new
 
     def controls(self, op: Operation) -> tuple[Operation, ...]:
         """Where the operations went that `op` waits for."""
