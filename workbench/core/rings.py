@@ -145,10 +145,12 @@ class Stages(Ring):
                 self._forget()
 
     def _find(self, item: Any) -> _Nodes:
-        if item.nodes not in self._known:
-            self._known[item.nodes] = _Nodes(item.nodes, self._measured(item))
-            self.held += self._known[item.nodes].nbytes
-        return self._known[item.nodes]
+        made = _Nodes(item.nodes, 0)
+        found = self._known.setdefault(item.nodes, made)      # asked once: each time all nodes are hashed
+        if found is made:
+            made.nbytes = self._measured(item)
+            self.held += made.nbytes
+        return found
 
     def _forget(self) -> None:
         self.records.popleft()

@@ -21,6 +21,7 @@ GIVEN = "given"      # the type of what a body of a loop or branch gets from out
 _REFERENCE = 8      # bytes of a node's place in a stage
 R = TypeVar("R")
 Shares = Sequence[tuple[object, Program]]      # (device of a share, or the whole program's placement; program)
+Nodes = dict[str, tuple[Operation, NodeRecord]]      # by the name that is shown
 
 
 class Stages:
@@ -35,20 +36,22 @@ class Stages:
 
     def __init__(self, key: str, devices: Sequence[str]) -> None:
         self.key, self.devices = key, tuple(devices)
-        self._before: dict[str, tuple[Operation, NodeRecord]] = {}
+        self._before: Nodes = {}
         self._last: tuple[Shares, tuple[NodeRecord, ...]] = ((), ())      # the stage before, and its nodes
         self._shared: dict[Any, Any] = {}
         self._fresh = 0
 
     def whole(self, stage: str, note: str, program: Program, placement: Mapping[str, str] | None = None) -> GraphRecord:
         """One stage of the graph; there is no `placement` before operations have devices."""
-        def nodes() -> Iterator[tuple[Operation, str, NodeRecord]]:
-            device = ""
+        def nodes() -> Nodes:
+            device, found, node = "", {}, self._node
             for op, around in _recorded(program):
+                name = op.name
                 if placement is not None and around is None:      # bodies run where their operation does
-                    device = placement[op.name]
-                yield op, op.name, self._node(op, op.name, device, _own_name, around)
-        return self._record(stage, note, [(placement, program)], nodes(), False)
+                    device = placement[name]
+                found[name] = op, node(op, name, device, _own_name, around)
+            return found
+        return self._record(stage, note, [(placement, program)], nodes, False)
 
     def side_by_side(self, stage: str, note: str, shares: Sequence[tuple[str, Program]]) -> GraphRecord:
         """One stage of (device, its share) pairs; a name that several have, a copied constant say, gets the device's
@@ -58,19 +61,20 @@ class Stages:
         def shown(name: str, device: str) -> str:
             return f"{name} on {device}" if owners[name] > 1 else name
 
-        def nodes() -> Iterator[tuple[Operation, str, NodeRecord]]:
+        def nodes() -> Nodes:
+            naming, found, node = shown if owners else _own_name, {}, self._node
             for device, program in shares:
                 for op, around in _recorded(program):
-                    name = shown(op.name, device) if owners else op.name
-                    yield op, name, self._node(op, name, device, shown if owners else _own_name, around)
-        return self._record(stage, note, shares, nodes(), True)
+                    name = naming(op.name, device)
+                    found[name] = op, node(op, name, device, naming, around)
+            return found
+        return self._record(stage, note, shares, nodes, True)
 
-    def _record(self, stage: str, note: str, made_of: Shares, nodes: Iterator[tuple[Operation, str, NodeRecord]],
-                split: bool) -> GraphRecord:
+    def _record(self, stage: str, note: str, made_of: Shares, nodes: Callable[[], Nodes], split: bool) -> GraphRecord:
         last, found = self._last
         self._fresh = _REFERENCE
         if len(last) != len(made_of) or any([p is not q or a != b for (a, p), (b, q) in zip(last, made_of)]):
-            self._before = {name: (op, node) for op, name, node in nodes}
+            self._before = nodes()
             found = tuple([node for _, node in self._before.values()])
             self._fresh += _REFERENCE * len(found)
         self._last = made_of, found
@@ -79,10 +83,11 @@ class Stages:
     def _node(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str],
               around: Operation | None = None) -> NodeRecord:
         """The record of the stage before if it still holds, or what of it still holds."""
-        before, node = self._before.get(name, (None, None))
-        if before is None or node is None or not _same(before, op) or (
-                shown is not _own_name and not self._points_at(node, op, device, shown)):
+        known = self._before.get(name)
+        if known is None or not _same(known[0], op) or (
+                shown is not _own_name and not self._points_at(known[1], op, device, shown)):
             return self._new(op, name, device, shown, around)
+        node = known[1]
         if node.device == device and node.request == op.device:
             return node
         moved = NodeRecord(node.name, node.type, node.inputs, node.control, device, op.device, node.outputs, node.stateful,
@@ -134,19 +139,20 @@ def _recorded(program: Program) -> Iterator[tuple[Operation, Operation | None]]:
     """All operations of a program, each followed by what stands in its bodies, with the operation around that."""
     for op in program.graph.operations:
         yield op, None
-        if op.attrs:
-            yield from _inside(op)
+        for value in op.attrs.values():
+            if isinstance(value, Subgraph):
+                yield from _inside(op, value)
 
 
-def _inside(op: Operation) -> Iterator[tuple[Operation, Operation]]:
-    """What stands in the bodies of a loop or branch, at any depth, and in whose. Calls of functions are the operations of
+def _inside(op: Operation, body: Subgraph) -> Iterator[tuple[Operation, Operation]]:
+    """What stands in a body of a loop or branch, at any depth, and in whose. Calls of functions are the operations of
     their bodies by then (`workbench/core/passes/inline.py`); what has names of its own is left out: a data set's function."""
-    for body in op.attrs.values():
-        if isinstance(body, Subgraph):
-            for inner in body.operations:
-                if inner.name.startswith(f"{op.name}/"):
-                    yield inner, op
-                    yield from _inside(inner)
+    for inner in body.operations:
+        if inner.name.startswith(f"{op.name}/"):
+            yield inner, op
+            for value in inner.attrs.values():
+                if isinstance(value, Subgraph):
+                    yield from _inside(inner, value)
 
 
 def _own_name(name: str, device: str) -> str:
@@ -164,9 +170,10 @@ def _same(before: Operation, op: Operation) -> bool:
     for a, b in zip(before.inputs, op.inputs):
         if a.op.name != b.op.name or a.index != b.index:
             return False
-    for first, second in zip(before.controls, op.controls):
-        if first.name != second.name:
-            return False
+    if op.controls:
+        for first, second in zip(before.controls, op.controls):
+            if first.name != second.name:
+                return False
     for a, b in zip(before.outputs, op.outputs):
         if a.dtype is not b.dtype or (a.shape is not b.shape and a.shape != b.shape):
             return False

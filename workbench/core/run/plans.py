@@ -34,13 +34,20 @@ class Executable:
     """What runs steps of a definition, and for the session: where they are recorded, the bytes held, the last use; by device
     what a budget of bytes changed, and the graph that runs there."""
 
-    __slots__ = ("__weakref__", "budgets", "home", "name", "nbytes", "runner", "shares", "used")
+    __slots__ = ("__weakref__", "budgets", "home", "name", "nbytes", "new", "runner", "shares", "used")
 
     def __init__(self, name: str, runner: Runner, home: str, nbytes: int, budgets: Mapping[str, Budgeted],
                  shares: Mapping[str, Graph]) -> None:
         self.name, self.runner, self.home, self.nbytes, self.budgets = name, runner, home, nbytes, budgets
         self.shares = shares
         self.used = 0      # the number of the step
+        self.new = False      # for further shapes, and no step of it came at a time when operations are timed
+
+    def makes_kernels(self) -> bool:
+        """Is it time to time operations, and yet too early? The first step for further shapes makes kernels, whose time would
+        be taken for theirs, and its instance would be one for that step. The next step says no."""
+        new, self.new = self.new, False
+        return new
 
 
 class Family:
@@ -148,6 +155,7 @@ class Plans:
         else:
             if len(family.special) >= _SPECIAL:
                 self._drop(sorted(family.special.values(), key=lambda e: e.used)[:1])
+            made.new = bool(family.special)
             family.special[fed] = made
         held = made.nbytes + sum(e.nbytes for e in others)
         for executable in others:
