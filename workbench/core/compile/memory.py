@@ -5,16 +5,11 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 __all__ = ["ALIGNMENT", "Block", "Layout", "assign_offsets"]
 
 ALIGNMENT = 64       # bytes; a cache line, and what AVX-512 loads like
 _LARGEST = 1024      # blocks that are placed by size, each compared with all before it
-
-_Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -51,22 +46,21 @@ def assign_offsets(blocks: Sequence[Block]) -> Layout:
 
 def _by_size(ranked: Sequence[Block]) -> tuple[dict[int, int], int]:
     """Each block takes the lowest offset where no block alive at the same time lies. Returns (offsets, their end)."""
-    lives = np.array([(b.first, b.last) for b in ranked], np.int64).reshape(-1, 2)
-    starts, stops = np.zeros(len(ranked), np.int64), np.zeros(len(ranked), np.int64)
-    for position, block in enumerate(ranked):
-        before = lives[:position]
-        together = (before[:, 0] <= block.last) & (before[:, 1] >= block.first)
-        starts[position] = _lowest(starts[:position][together], stops[:position][together], block.nbytes)
-        stops[position] = starts[position] + _aligned(block.nbytes)
-    return {b.key: int(start) for b, start in zip(ranked, starts)}, int(stops.max(initial=0))
-
-
-def _lowest(starts: _Offsets, stops: _Offsets, nbytes: int) -> int:
-    """The lowest offset with `nbytes` outside all stretches [start, stop), which may overlap."""
-    by_start = np.argsort(starts)
-    reached = np.maximum.accumulate(np.append(0, stops[by_start]))      # before each stretch, and behind the last
-    fits = starts[by_start] - reached[:-1] >= nbytes
-    return int(reached[fits.argmax()] if fits.any() else reached[-1])
+    offsets: dict[int, int] = {}
+    placed: list[tuple[int, int, int, int]] = []      # (start, stop, first, last), by start
+    end = 0
+    for block in ranked:
+        nbytes, first, last, reached = block.nbytes, block.first, block.last, 0
+        for start, stop, begins, ends in placed:
+            if begins <= last and ends >= first:      # alive at the same time
+                if start - reached >= nbytes:
+                    break
+                if stop > reached:
+                    reached = stop
+        offsets[block.key], stop = reached, reached + _aligned(nbytes)
+        insort(placed, (reached, stop, first, last))
+        end = max(end, stop)
+    return offsets, end
 
 
 def _by_time(blocks: Sequence[Block]) -> tuple[dict[int, int], int]:

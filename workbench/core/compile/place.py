@@ -32,11 +32,12 @@ class Policy:
 
 
 _STRICTLY = Policy()
+_CPU = frozenset({"CPU"})
 
 
 def _types(op: Operation, types: frozenset[str]) -> frozenset[str]:
     """Those of `types` that have a kernel for `op`."""
-    if op.kind in _ANYWHERE or not op.dtypes:
+    if types == _CPU or op.kind in _ANYWHERE or not op.dtypes:
         return types
     return frozenset(t for t in types if t == "CPU" or op.definition.kernel_for(t, op.dtypes) is not None)
 
@@ -62,6 +63,9 @@ class _Groups:
     def join(self, left: Operation, right: Operation, why: str, soft: bool = False) -> None:
         a, b = self.find(left), self.find(right)
         if a is b:
+            return
+        if self.request[a] is self.request[b] and self.types[a] is self.types[b]:
+            self.parent[b] = a      # they ask for the same, mostly for nothing
             return
         field = self.request[a].conflict(self.request[b])
         together = self.types[a] & self.types[b]
@@ -120,7 +124,13 @@ def place(program: Program, devices: Sequence[str], default: str | None = None, 
         for name in sorted(op.colocation):
             if name in by_name:
                 groups.join(by_name[name], op, "colocate_with", soft=bool(op.derived))
-    chosen = {op: str(_choose(groups, op, specs, home)) for op in groups.parent if groups.find(op) is op}
+    chosen, known = {}, {}      # most groups ask for the same
+    for op in groups.parent:
+        if groups.find(op) is op:
+            wanted = id(groups.request[op]), groups.types[op]
+            if wanted not in known:
+                known[wanted] = str(_choose(groups, op, specs, home))
+            chosen[op] = known[wanted]
     placed = {op.name: chosen[groups.find(op)] for op in operations}
     if policy.log:
         for op in operations:

@@ -238,18 +238,18 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
                                                  "finalized and cannot be modified.); build before finalize()")
         where = source or caller()
         with self._lock:
-            inputs = tuple(self.capture(tensor) for tensor in inputs)
+            inputs, scopes = tuple([self.capture(tensor) for tensor in inputs]), self._scopes
             attrs = dict(attrs or {})
-            if self._scopes.container and "container" in definition.attrs:
-                attrs["container"] = attrs.get("container") or self._scopes.container
-            full = self._full_name(name or self.language.title(definition.name), self._scopes.name)
+            if scopes.container and "container" in definition.attrs:
+                attrs["container"] = attrs.get("container") or scopes.container
+            full = self._full_name(name or self.language.title(definition.name), scopes.name)
             op = Operation(self, definition, full, inputs, attrs, (), "", frozenset(), where)
             op.outputs = self.infer(op)
             op.controls = self._controls(op, control)
             op.device = self._requested(op) if device is None else device
-            op.colocation = self._scopes.colocation if colocation is None else colocation
-            op.derived = self._scopes.derived if derived is None else derived
-            op.overrides = self._scopes.overrides
+            op.colocation = scopes.colocation if colocation is None else colocation
+            op.derived = scopes.derived if derived is None else derived
+            op.overrides = scopes.overrides
             self._add(op)
         return op
 
@@ -272,7 +272,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
 
     def capture(self, tensor: Tensor) -> Tensor:
         """`tensor` as seen in this graph; the base graph accepts only its own."""
-        if tensor.graph is not self:
+        if tensor.op.graph is not self:
             raise errors.InvalidArgumentError(f"graph: {tensor.name} belongs to another graph; build both operations "
                                               "in one graph (with graph.as_default())")
         return tensor
@@ -295,7 +295,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             dtypes = infer_dtypes(definition, [t.dtype for t in inputs], op.attrs, len(shapes))
         except errors.Error as error:
             raise error_of(op, type(error)(explain(op, error.message, inputs))) from None
-        return tuple(Tensor(op, i, d, as_shape(s)) for i, (d, s) in enumerate(zip(dtypes, shapes)))
+        return tuple([Tensor(op, i, d, as_shape(s)) for i, (d, s) in enumerate(zip(dtypes, shapes))])
 
     def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
         """What `op`, which is being made, has to wait for here."""

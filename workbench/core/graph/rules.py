@@ -20,8 +20,8 @@ _REMEMBERED = 4096      # answers about shapes and about dtypes
 
 def infer_shapes(definition: OpDef, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> list[Shape]:
     """Output shapes by the signature; ShapeError names both inputs, both axes and the letter they share."""
-    names = tuple(input_names(definition, len(shapes)))
-    return list(_shapes(definition.name, definition.text(attrs), names, tuple([shape.sizes for shape in shapes])))
+    return list(_shapes(definition.name, definition.text(attrs), input_names(definition, len(shapes)),
+                        tuple([shape.sizes for shape in shapes])))
 
 
 @functools.lru_cache(_REMEMBERED)      # the layers of a model ask the same thing hundreds of times
@@ -36,10 +36,10 @@ def _shapes(where: str, text: str, names: tuple[str, ...], dims: tuple[tuple[Dim
     return tuple([_output(pattern, binding, spread) for pattern in outputs])
 
 
-def input_names(definition: OpDef, count: int) -> list[str]:
-    names = list(definition.inputs)
+def input_names(definition: OpDef, count: int) -> tuple[str, ...]:
+    names = definition.inputs
     if definition.variadic:
-        names += [f"{definition.variadic}[{i}]" for i in range(count - len(names))]
+        names += tuple([f"{definition.variadic}[{i}]" for i in range(count - len(names))])
     return names
 
 
@@ -67,7 +67,9 @@ def _bind(where: str, text: str, pattern: Pattern, shape: Shape, name: str,
     else:
         pairs = list(enumerate(zip(dims, actual)))
     for axis, (letter, dim) in pairs:
-        _bind_dim(where, text, letter, dim, f"{name} axis {axis}", binding)
+        known = binding.get(letter)
+        if known is None or known[0] != dim:
+            _bind_dim(where, text, letter, dim, f"{name} axis {axis}", binding)
 
 
 def _kernels_words(name: str, rank: int, more: bool) -> str:
@@ -109,7 +111,7 @@ def infer_dtypes(definition: OpDef, dtypes: Sequence[DType], attrs: Mapping[str,
     """Output dtypes by the type rule; DtypeError names both inputs."""
     if callable(definition.types):
         return definition.types(dtypes, attrs)
-    types, names = definition.types or "", tuple(input_names(definition, len(dtypes)))
+    types, names = definition.types or "", input_names(definition, len(dtypes))
     wanted = outputs if definition.dtypes is None else 0
     if "@" in types:
         found = _by_terms(definition.name, types, names, dtypes, wanted, attrs)

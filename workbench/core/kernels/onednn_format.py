@@ -85,10 +85,11 @@ class Formats:
     answers with memory that is not a descriptor, whose size may end the process.
     """
 
-    __slots__ = ("_after", "_described", "_found")
+    __slots__ = ("_after", "_described", "_found", "_pointers")
 
     def __init__(self, described: Pointer, after: Sequence[int]) -> None:
         self._described, self._after = described, tuple(after)
+        self._pointers: dict[int, Pointer | None] = {}
         self._found: dict[int, Interned] = {}
 
     def pointer(self, argument: int) -> Pointer:
@@ -100,9 +101,11 @@ class Formats:
 
     def find(self, argument: int) -> Pointer | None:
         """The library's own descriptor of an argument, which lives as long as the primitive; None where it has none."""
-        asked = argument in ARGUMENTS or argument in self._after
-        found = api().argument(self._described, argument) if asked else None
-        return found if found is not None and api().size(found) else None
+        if argument not in self._pointers:
+            library, asked = api(), argument in ARGUMENTS or argument in self._after
+            found = library.argument(self._described, argument) if asked else None
+            self._pointers[argument] = found if found is not None and library.size(found) else None
+        return self._pointers[argument]
 
     def serve(self, others: Formats) -> bool:
         """Do all arguments that `others` have lie here as there, but for the scratchpad?"""

@@ -31,7 +31,9 @@ def cse(program: Program) -> Program:
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.kind == "read_variable":
             return shared(op, inputs, state, used[inputs[0]])
-        used.update(t for t in inputs if t.dtype is resource)
+        for tensor in inputs:
+            if tensor.dtype is resource:
+                used[tensor] += 1
         if op.definition.stateful or op.kind in _NEVER or not op.outputs:
             return None
         return shared(op, inputs, state, 0)

@@ -27,12 +27,12 @@ def fold(program: Program) -> Program:
     conditional: set[Operation] = set()
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.controls or op.kind in ("switch", "enter") or any(t.op in conditional for t in op.inputs):
+        if op.controls or op.kind in ("switch", "enter") or (conditional and any([t.op in conditional for t in op.inputs])):
             conditional.add(op)
             return None
         if op.kind == "constant" or op.definition.stateful or not op.inputs:
             return None
-        if op.kind not in _BY_SHAPE and any(t.op.kind != "constant" for t in inputs):
+        if op.kind not in _BY_SHAPE and any([t.op.kind != "constant" for t in inputs]):
             return None      # what follows from constants is one by now
         if op.kind in _LIKE and _known(inputs[0]) and _nbytes(inputs[0]) > _MOST_BYTES:
             return _repeated(op, inputs[0], state)

@@ -173,9 +173,6 @@ class _Untouched(Rewrite):
     def __init__(self) -> None:
         """Nothing is new here."""
 
-    def inputs(self, op: Operation) -> list[Tensor]:
-        return list(op.inputs)
-
     def controls(self, op: Operation) -> tuple[Operation, ...]:
         return op.controls
 
@@ -187,9 +184,12 @@ def _changes(order: Sequence[Operation], visit: Visit) -> bool:
     """Does `visit` replace any operation?"""
     state = _Untouched()
     try:
-        return any(visit(op, state.inputs(op), state) is not None for op in order)
+        for op in order:
+            if visit(op, [*op.inputs], state) is not None:
+                return True
     except _Change:
         return True
+    return False
 
 
 def single_readers(program: Program) -> set[Tensor]:
