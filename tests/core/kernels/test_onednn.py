@@ -11,6 +11,7 @@ import pytest
 from workbench.core.kernels import onednn, onednn_format, onednn_products, onednn_winograd
 from workbench.core.kernels.choice import LASTING, Choice, Spec, reorders, selectors
 from workbench.core.kernels.onednn_api import Argument, load
+from workbench.core.kernels.onednn_desc import contiguous
 from workbench.core.kernels.onednn_filters import Transformed
 from workbench.core.kernels.onednn_products import Product, Task, usual
 from workbench.core.kernels.onednn_program import Place
@@ -545,7 +546,7 @@ def test_padding_puts_the_odd_element_after(image: Any, kernel: Any, padding: An
 
 def test_of_what_follows_a_product_only_sums_have_an_argument() -> None:
     """About a ReLU the library answers with memory that is not a descriptor; asking for its size ended processes."""
-    plain = onednn_format.contiguous((8, 8), (0, 1))
+    plain = contiguous((8, 8), (0, 1))
     made = [onednn_format.primitive("matmul", plain, plain, None, plain, after=after)
             for after in ((("relu",),), (("relu",), ("add", plain)))]
     found = [[position for position in range(3) if Argument.after(position) in one.formats] for one in made if one]

@@ -13,7 +13,8 @@ from workbench.core.kernels import onednn, onednn_api, onednn_call, onednn_forma
 from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm import usable
 from workbench.core.kernels.onednn_api import Api, load
-from workbench.core.kernels.onednn_format import ARGUMENTS, any_format, contiguous, known, primitive
+from workbench.core.kernels.onednn_desc import any_format, channels_last, contiguous
+from workbench.core.kernels.onednn_format import ARGUMENTS, known, primitive
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.errors import InternalError, UnimplementedError
@@ -86,7 +87,7 @@ def test_a_primitive_is_made_once(api: Api) -> None:
 def test_a_format_survives_packing_and_unpacking(api: Api) -> None:
     """A format that is not C-contiguous on any processor; which one a primitive would like best differs."""
     shape, axes = (2, 5, 6, 7), (0, 1, 2, 3)
-    packed = onednn_format.as_format(onednn_format.identity_of(onednn_format.channels_last(shape, axes)), shape, axes)
+    packed = onednn_format.as_format(onednn_format.identity_of(channels_last(shape, axes)), shape, axes)
     assert packed is not None and packed.nbytes == 2 * 5 * 6 * 7 * 4
     value = np.arange(2 * 5 * 6 * 7, dtype=np.float32).reshape(shape)
     flat, back = np.empty(packed.nbytes, np.uint8), np.empty_like(value)

@@ -16,7 +16,8 @@ from tests.openmp import openmp_threads
 from workbench.core.kernels import threads
 from workbench.core.kernels.onednn_api import Argument, load
 from workbench.core.kernels.onednn_cost import seconds
-from workbench.core.kernels.onednn_format import contiguous, primitive
+from workbench.core.kernels.onednn_desc import contiguous
+from workbench.core.kernels.onednn_format import primitive
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings

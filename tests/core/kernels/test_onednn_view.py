@@ -7,7 +7,8 @@ import pytest
 from workbench.core.kernels import onednn
 from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.onednn_api import load
-from workbench.core.kernels.onednn_format import Format, Interned, channels_last, identity_of
+from workbench.core.kernels.onednn_desc import Interned, channels_last
+from workbench.core.kernels.onednn_format import Format, identity_of
 from workbench.core.kernels.onednn_view import read, write
 
 pytestmark = pytest.mark.named
@@ -33,7 +34,8 @@ def blocked(blocks: list[tuple[int, int]]) -> Format:
     number = next(number for number in range(2000) if find(number).decode() == tag)
     made = api._out("dnnl_memory_desc_create_with_tag", 4, (ctypes.c_int64 * 12)(*extents), 3, number)
     assert api.size(made) == 4 * int(np.prod(counts))
-    return Format(tuple(extents), AXES, Interned(made), api.size(made), api.blocking(made, 4))
+    return Format(tuple(extents), AXES, Interned(made, api.size(made), api.blocking(made, 4)), api.size(made),
+                  api.blocking(made, 4))
 
 
 @pytest.mark.parametrize("blocks", [[], [(1, 16), (0, 16)], [(1, 8), (0, 8)], [(1, 4), (0, 16), (1, 4)]], ids=str)

@@ -11,7 +11,8 @@ import pytest
 
 from workbench.core.kernels import threads
 from workbench.core.kernels.llvm import Machine, usable
-from workbench.core.kernels.onednn_format import available, contiguous, primitive
+from workbench.core.kernels.onednn_desc import contiguous
+from workbench.core.kernels.onednn_format import available, primitive
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
 

@@ -166,7 +166,11 @@ class _Scope:
     # forms
     def choose(self, op: Operation) -> bool:
         """Ask the kernel libraries in order; False when all decline or fail. Where a shape is unknown the step asks them."""
-        offers = [(name, s) for name, s in self.selector.offers(op.kind) if name in kernel_options().libraries]
+        offers = self.selector.offers(op.kind)
+        if not offers:
+            return False
+        libraries = kernel_options().libraries
+        offers = [(name, s) for name, s in offers if name in libraries]
         if not offers:
             return False
         inputs = [self.known[t] for t in op.inputs]

@@ -8,15 +8,8 @@ from workbench.core.kernels import onednn_conv, onednn_direct, onednn_elementwis
 from workbench.core.kernels.choice import Choice, Spec, reorders
 from workbench.core.kernels.fallback import referring, rescued
 from workbench.core.kernels.onednn_api import Argument
-from workbench.core.kernels.onednn_format import (
-    Desc,
-    Format,
-    available,
-    contiguous,
-    known,
-    primitive,
-    stripped,
-)
+from workbench.core.kernels.onednn_desc import Desc, contiguous
+from workbench.core.kernels.onednn_format import Format, available, known, primitive, stripped
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_view import read, write
 from workbench.errors import InternalError, UnimplementedError

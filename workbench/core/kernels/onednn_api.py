@@ -153,7 +153,9 @@ class Api:
     def _out(self, name: str, *arguments: Any) -> Pointer:
         """Call a constructor whose first parameter receives the new object."""
         made = Pointer()
-        self.check(getattr(self.library, name)(ctypes.byref(made), *arguments), name)
+        status = getattr(self.library, name)(ctypes.byref(made), *arguments)
+        if status:
+            self.check(status, name)
         return made
 
     # Memory descriptors
@@ -181,7 +183,8 @@ class Api:
 
     def _query(self, descriptor: Pointer, what: int, found: Any) -> None:
         status = self.library.dnnl_memory_desc_query(descriptor, what, ctypes.byref(found))
-        self.check(status, "dnnl_memory_desc_query")
+        if status:
+            self.check(status, "dnnl_memory_desc_query")
 
     def _numbers(self, descriptor: Pointer, what: int, count: int) -> tuple[int, ...]:
         found = _Numbers()

@@ -11,15 +11,8 @@ from typing import Any
 
 from workbench.core.kernels.choice import Choice, Spec
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
-from workbench.core.kernels.onednn_format import (
-    Desc,
-    Primitive,
-    any_format,
-    contiguous,
-    fast,
-    primitive,
-    servable,
-)
+from workbench.core.kernels.onednn_desc import Desc, any_format, contiguous
+from workbench.core.kernels.onednn_format import Primitive, fast, primitive, servable
 from workbench.core.kernels.onednn_guard import serve
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_window import Window

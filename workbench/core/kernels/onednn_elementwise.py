@@ -15,20 +15,9 @@ from workbench.core.kernels import llvm
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
 from workbench.core.kernels.llvm_rows import where_positive
 from workbench.core.kernels.onednn_api import BINARY_ADD, ELU, FORWARD_INFERENCE, RELU_SLOPE, Argument
+from workbench.core.kernels.onednn_desc import Desc, channels_last, contiguous
 from workbench.core.kernels.onednn_finite import floats
-from workbench.core.kernels.onednn_format import (
-    Desc,
-    Format,
-    Primitive,
-    as_format,
-    channels_last,
-    contiguous,
-    fast,
-    identity_of,
-    primitive,
-    servable,
-    stripped,
-)
+from workbench.core.kernels.onednn_format import Format, Primitive, as_format, fast, identity_of, primitive, servable, stripped
 from workbench.core.kernels.onednn_guard import serve
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_window import data_axes

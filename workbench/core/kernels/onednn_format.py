@@ -14,36 +14,25 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from workbench.core.kernels.choice import Layout
-from workbench.core.kernels.onednn_api import FLOAT32 as ELEMENTS
 from workbench.core.kernels.onednn_api import Api, Argument, Pointer, dimensions, load
 from workbench.core.kernels.onednn_cost import seconds
+from workbench.core.kernels.onednn_desc import Desc, Interned, contiguous
 from workbench.core.kernels.options import kernel_options
 from workbench.core.kernels.threads import threads_for
 from workbench.errors import UnimplementedError
 
 __all__ = [
-    "ALIGNMENT", "Desc", "Format", "Interned", "Primitive", "any_format", "api", "as_format", "available",
-    "channels_last", "contiguous", "descriptor", "fast", "format_of", "identity_of", "known", "placed", "primitive", "servable",
-    "size", "stripped", "with_threads",
+    "ALIGNMENT", "Format", "Primitive", "api", "as_format", "available", "descriptor", "fast", "format_of", "identity_of",
+    "known", "placed", "primitive", "servable", "size", "stripped", "with_threads",
 ]
 
 ALIGNMENT = 64
 FLOAT32 = np.dtype(np.float32)
-
-
-class Interned:
-    """A descriptor of the library, its bytes and its format in words; equal ones are one object, which frees it when nothing
-    refers to it any more."""
-
-    __slots__ = ("__weakref__", "nbytes", "pointer", "text")
-
-    def __init__(self, pointer: Pointer, nbytes: int, text: str) -> None:
-        self.pointer, self.nbytes, self.text = pointer, nbytes, text
 
 
 @dataclass(frozen=True)
@@ -66,16 +55,6 @@ class Format:
     @property
     def library(self) -> str:
         return "onednn"
-
-
-class Desc(NamedTuple):
-    """A descriptor to be: an interned one, one with strides, or (both None) one that the primitive chooses; `dtype` is the
-    library's number of the elements' type."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None = None
-    identity: Interned | None = None
-    dtype: int = ELEMENTS
 
 
 class Formats:
@@ -169,6 +148,7 @@ ARGUMENTS = tuple(value for name, value in vars(Argument).items() if name.isuppe
 
 _lock = threading.RLock()
 _interned: dict[tuple[Any, ...], weakref.WeakSet[Interned]] = {}
+_identities: weakref.WeakValueDictionary[Desc, Interned] = weakref.WeakValueDictionary()      # of those with strides
 _primitives: OrderedDict[Any, Primitive | None] = OrderedDict()
 
 
@@ -227,43 +207,12 @@ def size(identity: Interned) -> int:
 # Descriptors
 
 
-def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """C-contiguous strides in elements."""
-    strides = [1]
-    for extent in reversed(shape[1:]):
-        strides.append(strides[-1] * extent)
-    return tuple(reversed(strides)) if shape else ()
-
-
-def contiguous(shape: Sequence[int], axes: Sequence[int]) -> Desc:
-    """A C-contiguous value of `shape` seen through `axes`."""
-    return _contiguous(tuple(shape), tuple(axes))
-
-
-@functools.lru_cache(4096)
-def _contiguous(shape: tuple[int, ...], axes: tuple[int, ...]) -> Desc:
-    strides = strides_of(shape)
-    return Desc(tuple([shape[axis] for axis in axes]), tuple([strides[axis] for axis in axes]))
-
-
-def any_format(shape: Sequence[int], axes: Sequence[int]) -> Desc:
-    """A value of `shape` whose format the primitive chooses."""
-    return Desc(tuple(shape[axis] for axis in axes))
-
-
-def channels_last(shape: Sequence[int], axes: Sequence[int]) -> Desc:
-    """An image value of `shape` whose bytes lie as [batch, height, width, channels]."""
-    batch, channels, height, width = (shape[axis] for axis in axes)
-    return Desc((batch, channels, height, width), (height * width * channels, 1, width * channels, channels))
-
-
 def identity_of(desc: Desc) -> Interned:
     """The interned descriptor that `desc`, one with strides, describes."""
-    temporary: list[Pointer] = []
-    number = _intern(_convert(api(), desc, temporary))
-    for pointer in temporary:
-        api().destroy_descriptor(pointer)
-    return number
+    found = desc.identity or _identities.get(desc)
+    if found is None:
+        found = _identities[desc] = _intern(_described(desc).pointer)
+    return found
 
 
 def known(identity: Interned, shape: Sequence[int] = ()) -> Desc:
@@ -296,14 +245,13 @@ def format_of(made: Primitive, argument: int, shape: Sequence[int], axes: Sequen
 
 def as_format(identity: Interned, shape: Sequence[int], axes: Sequence[int]) -> Format | None:
     """An interned descriptor as the format of a value of `shape`; None if it is C-contiguous."""
-    plain, text = contiguous(shape, axes), identity.text
+    plain = contiguous(shape, axes)
     assert plain.strides is not None
-    if text.startswith("strides ") and " blocks " not in text:
-        strides = map(int, text.removeprefix("strides ").split(","))
-        # An axis of extent 1 may have any stride: the bytes are the same.
-        if all(extent == 1 or ours == theirs for extent, ours, theirs in zip(plain.shape, plain.strides, strides)):
-            return None
-    return Format(plain.shape, tuple(axes), identity, size(identity), text)
+    # An axis of extent 1 may have any stride: the bytes are the same.
+    if identity.strides is not None and (identity.strides == plain.strides or all(
+            [n == 1 or ours == theirs for n, ours, theirs in zip(plain.shape, plain.strides, identity.strides)])):
+        return None
+    return Format(plain.shape, tuple(axes), identity, identity.nbytes, identity.text)
 
 
 # Primitives
@@ -361,34 +309,48 @@ def _create(recipe: tuple[Any, ...], threads: int) -> Primitive:
     library = api()
     family, arguments, after = recipe
     library.openmp(threads)
-    temporary: list[Pointer] = []
+    temporary: list[_Described] = []
     attributes = None
     try:
         if after:
-            attributes = library.attributes([tuple(_convert(library, part, temporary) for part in one) for one in after])
-        converted = [_convert(library, argument, temporary) for argument in arguments]
+            attributes = library.attributes([tuple([_convert(part, temporary) for part in one]) for one in after])
+        converted = [_convert(argument, temporary) for argument in arguments]
         if family == "reorder":
             source, target = converted
             described = library.describe(family, source, library.engine, target, library.engine, attributes or library.alone)
         else:
             described = library.describe(family, library.engine, *converted, attributes or library.alone)
     finally:
-        for pointer in temporary:
-            library.destroy_descriptor(pointer)
         if attributes is not None:
             library.destroy_attributes(attributes)
     read = [Argument.after(position) for position, (name, *_) in enumerate(after) if name == "add"]
     return Primitive(described, threads, read, recipe)
 
 
-def _convert(library: Api, value: Any, temporary: list[Pointer]) -> Any:
+class _Described:
+    """The library's descriptor of one that is not interned, freed with the last reference."""
+
+    __slots__ = ("__weakref__", "pointer")
+
+    def __init__(self, pointer: Pointer) -> None:
+        self.pointer = pointer
+        weakref.finalize(self, api().destroy_descriptor, pointer).atexit = False
+
+
+@functools.lru_cache(1024)      # a plan asks several times for each
+def _described(desc: Desc) -> _Described:
+    make = api()
+    return _Described(make.any(desc.shape, desc.dtype) if desc.strides is None else
+                      make.plain(desc.shape, desc.strides, desc.dtype))
+
+
+def _convert(value: Any, temporary: list[_Described]) -> Any:
+    """What the library takes for `value`, as long as `temporary` keeps what was made for it."""
     if isinstance(value, Desc):
         if value.identity is not None:
-            return descriptor(value.identity)
-        made = (library.any(value.shape, value.dtype) if value.strides is None else
-                library.plain(value.shape, value.strides, value.dtype))
-        temporary.append(made)
-        return made
+            return value.identity.pointer
+        temporary.append(made := _described(value))
+        return made.pointer
     if isinstance(value, Primitive):
         return value.described
     if isinstance(value, tuple):

@@ -21,7 +21,8 @@ from workbench.core.kernels.llvm_products import compiled
 from workbench.core.kernels.llvm_products import usual as compiled_usual
 from workbench.core.kernels.measured.choose import choose
 from workbench.core.kernels.onednn_api import BINARY_ADD, BINARY_MULTIPLY, Argument
-from workbench.core.kernels.onednn_format import Primitive, contiguous, fast, primitive, servable
+from workbench.core.kernels.onednn_desc import contiguous
+from workbench.core.kernels.onednn_format import Primitive, fast, primitive, servable
 from workbench.core.kernels.onednn_guard import referred, serve
 from workbench.core.kernels.onednn_products import STRAIGHT, Product, Task, Way, blas_fits, by_blas, thin, usual, ways_of
 from workbench.core.kernels.onednn_program import Builder, Place

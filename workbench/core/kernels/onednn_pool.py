@@ -21,17 +21,8 @@ from workbench.core.kernels.onednn_api import (
     POOLING_MAX,
     Argument,
 )
-from workbench.core.kernels.onednn_format import (
-    ALIGNMENT,
-    Format,
-    Primitive,
-    channels_last,
-    fast,
-    format_of,
-    primitive,
-    servable,
-    size,
-)
+from workbench.core.kernels.onednn_desc import channels_last
+from workbench.core.kernels.onednn_format import ALIGNMENT, Format, Primitive, fast, format_of, primitive, servable, size
 from workbench.core.kernels.onednn_guard import guarded, referred, serve
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_window import Window, data_axes, same_or

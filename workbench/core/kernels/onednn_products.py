@@ -13,7 +13,8 @@ import numpy as np
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
 from workbench.core.kernels.llvm_products import Sizes
 from workbench.core.kernels.onednn_api import FORWARD_INFERENCE, FORWARD_TRAINING, Argument, load
-from workbench.core.kernels.onednn_format import Desc, any_format, contiguous, fast, format_of, known, primitive
+from workbench.core.kernels.onednn_desc import Desc, any_format, contiguous
+from workbench.core.kernels.onednn_format import fast, format_of, known, primitive
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.options import kernel_options
 from workbench.core.kernels.threads import get_threads

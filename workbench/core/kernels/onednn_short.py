@@ -17,7 +17,8 @@ from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.choice import Choice, Spec
 from workbench.core.kernels.fallback import announce
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
-from workbench.core.kernels.onednn_format import Primitive, any_format, api, available, contiguous, fast, primitive
+from workbench.core.kernels.onednn_desc import any_format, contiguous
+from workbench.core.kernels.onednn_format import Primitive, api, available, fast, primitive
 from workbench.core.kernels.onednn_products import Product
 from workbench.core.kernels.onednn_program import Builder, Place
 

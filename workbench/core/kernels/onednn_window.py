@@ -9,16 +9,13 @@ from typing import Any
 from workbench.core.kernels.choice import Choice, Layout, Spec
 from workbench.core.kernels.llvm_windows import Windows, second
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING
+from workbench.core.kernels.onednn_desc import Desc, any_format, channels_last, contiguous
 from workbench.core.kernels.onednn_filters import TOLD, Transformed
 from workbench.core.kernels.onednn_format import (
-    Desc,
     Format,
     Interned,
     Primitive,
-    any_format,
     as_format,
-    channels_last,
-    contiguous,
     fast,
     format_of,
     identity_of,

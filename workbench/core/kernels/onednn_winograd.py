@@ -12,8 +12,9 @@ from workbench.core.kernels import llvm
 from workbench.core.kernels import onednn_tiles as tiles
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
 from workbench.core.kernels.onednn_api import Argument
+from workbench.core.kernels.onednn_desc import Desc
 from workbench.core.kernels.onednn_filters import PLANES, Transformed
-from workbench.core.kernels.onednn_format import Desc, Format, Primitive, fast, primitive
+from workbench.core.kernels.onednn_format import Format, Primitive, fast, primitive
 from workbench.core.kernels.onednn_program import Place, Program, Step
 from workbench.core.kernels.openmp import runtime
 

@@ -70,10 +70,10 @@ class Rewrite:
         """
         controls = self.controls(op) if op.controls else ()
         if attrs is None and self._alike(op.inputs, inputs):
-            new, copied = self.graph.adopt(op, inputs, controls).outputs, self._copied
-            for old, tensor in zip(op.outputs, new):
+            outputs, copied = self.graph.adopt(op, inputs, controls).outputs, self._copied
+            for old, tensor in zip(op.outputs, outputs):
                 copied[old] = tensor
-            return list(new)
+            return list(outputs)
         new = self.graph.create(op.definition, inputs, op.attrs if attrs is None else attrs, op.name + "/", controls,
                                 device=op.device, colocation=op.colocation, derived=op.derived, source=op.source)
         for old_tensor, tensor in zip(op.outputs, new.outputs):
