@@ -245,3 +245,20 @@ def test_kernels_for_all_threads_go_on_where_the_library_makes_none_for_fewer(
         monkeypatch.setattr(onednn_format, "_primitives", OrderedDict())
         monkeypatch.setattr(Api, "primitive", refused)
         assert run(session, results, True) == alone and "failed" not in caplog.text
+
+
+@pytest.mark.usefixtures("pair", "graph")
+def test_beside_others_code_is_generated_for_the_threads_that_run(monkeypatch):
+    """A plan that is made there would otherwise generate that of its larger kernels twice before its first step ends."""
+    monkeypatch.setattr(onednn_format, "_primitives", OrderedDict())
+    results = product(128, 784, 500)
+
+    def generated() -> set[int]:
+        return {made.threads for made in onednn_format._primitives.values() if made is not None and made._pointer is not None}
+    with wb.Session(kernels=KernelOptions(libraries=("onednn", "llvm"))) as session:
+        session.run(wb.global_variables_initializer())
+        near = run(session, results, True)
+        assert generated() == {1}
+        alone = run(session, results, False)
+        assert generated() == {1, 2}
+        assert run(session, results, True) == near and run(session, results, False) == alone

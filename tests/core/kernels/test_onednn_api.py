@@ -263,5 +263,21 @@ def test_a_descriptor_is_compared_with_few_others(api: Api, monkeypatch: pytest.
     asked: list[object] = []
     equal = api.equal
     monkeypatch.setattr(api, "equal", lambda left, right: asked.append(left) or equal(left, right))
+    monkeypatch.setattr(onednn_format, "_identities", {})      # else it is known by its strides
     assert onednn_format.identity_of(contiguous((750, 7), (0, 1))) is kept[50]
     assert len(asked) == 1
+
+
+def test_a_descriptor_is_made_once_however_many_ask(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan asks for each several times: of a value that is made, read and differentiated, in several formats."""
+    made: list[object] = []
+    out = api._out
+    monkeypatch.setattr(api, "_out", lambda name, *arguments: made.append(name) or out(name, *arguments))
+    kept = onednn_format.identity_of(contiguous((811, 7), (0, 1)))
+    assert [name for name in made if "memory_desc_create" in str(name)] == ["dnnl_memory_desc_create_with_strides"]
+    before = len(made)
+    assert onednn_format.identity_of(contiguous((811, 7), (0, 1))) is kept
+    assert (kept.nbytes, kept.strides, kept.text) == (4 * 811 * 7, (7, 1), "strides 7,1")
+    first = primitive("reorder", contiguous((811, 7), (0, 1)), known(kept))
+    assert first is not None and first.formats[onednn_api.Argument.SOURCE] is kept
+    assert sum("memory_desc_create_with_strides" in str(name) for name in made[before:]) == 0

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
 import tracemalloc
 import weakref
@@ -15,6 +16,7 @@ import pytest
 import workbench as wb
 from workbench import errors
 from workbench.core.compile import codegen
+from workbench.core.kernels.options import KernelOptions
 from workbench.core.run.plans import _OFTEN, _SPECIAL
 from workbench.core.trace import journal
 from workbench.settings import settings
@@ -315,3 +317,57 @@ def test_many_shapes_that_come_and_go_are_not_compiled_for():
             s.run(y, {x: np.zeros(rows, np.float32)})
             made |= {e.name for e in s.plans}
         assert len(made) < 3 * _SPECIAL
+
+
+# what a further size costs
+
+def perceptron() -> tuple[wb.Tensor, wb.Tensor, Any]:
+    """Images, labels and the training step of a small network."""
+    x, y = wb.placeholder("float32", [None, 6], name="x"), wb.placeholder("float32", [None, 3], name="y")
+    h = x
+    for shape in ([6, 5], [5, 4], [4, 3]):
+        h = wb.tanh(wb.matmul(h, wb.Variable(np.full(shape, 0.1, np.float32)))) * 0.5 + 0.25
+    return x, y, wb.train.GradientDescentOptimizer(0.1).minimize(wb.reduce_mean(wb.square(h - y)))
+
+
+def test_the_first_step_for_a_further_size_is_not_timed_by_operation(monkeypatch):
+    """It makes its kernels: their time would be taken for that of operations, and its traced text would be made for it."""
+    monkeypatch.setattr("workbench.core.run.session._OP_PERIOD", -1.0)      # always due
+    x, y, step = perceptron()
+    with wb.Session() as s:
+        s.run(wb.global_variables_initializer())
+        timed, loaded = [], []
+        for size in (7, 9, 9, 7, 9):
+            since = journal.spans_since()[0]
+            s.run(step, {x: np.ones([size, 6]), y: np.ones([size, 3])})
+            timed.append(any(span.kind == "op" for span in journal.spans_since(since)[2]))
+            loaded.append([sorted(plan._loaded) for e in list(s.plans)[1:] for _, plan in e.runner.compiled()])
+    assert timed == [True, False, True, True, True]
+    assert loaded[1] == [[True], [False]] and loaded[2] == [[True], [False, True]]
+
+
+def test_a_further_size_costs_few_calls_for_each_operation(monkeypatch):
+    """Calls of Python, of its own functions too, between two steps of one size: they grow with the graph alone."""
+    monkeypatch.setattr(settings, "check", False)
+    monkeypatch.setattr("workbench.core.run.session._OP_PERIOD", 1e9)
+    x, y, step = perceptron()
+    with wb.Session(kernels=KernelOptions(libraries=())) as s:
+        s.run(wb.global_variables_initializer())
+
+        def calls(size: int) -> int:
+            values, counted = {x: np.ones([size, 6], np.float32), y: np.ones([size, 3], np.float32)}, 0
+
+            def note(frame: Any, event: str, argument: Any) -> None:
+                nonlocal counted
+                counted += event in ("call", "c_call")
+            sys.setprofile(note)
+            try:
+                s.run(step, values)
+            finally:
+                sys.setprofile(None)
+            return counted
+        calls(7)
+        calls(8)
+        found = calls(9) - calls(9)
+        built = next(r for r in reversed(journal.graphs_since()[2]) if r.stage == "built")
+    assert found < 660 * len(built.nodes)
