@@ -238,8 +238,7 @@ def train_apart(cluster: Cluster, folder: Path, steps: int, hooks: Sequence[Any]
     with wb.Graph().as_default():
         with wb.device(SERVERS[0]):
             step = wb.train.get_or_create_global_step()
-        replicas = replicate(tower, wb.train.GradientDescentOptimizer(-1.0), [WORKER] * 2, SERVERS, global_step=step,
-                             consistent=True)
+        replicas = replicate(tower, wb.train.GradientDescentOptimizer(-1.0), [WORKER] * 2, SERVERS, global_step=step)
         with wb.train.MonitoredTrainingSession(
                 cluster, checkpoint_dir=folder, save_checkpoint_secs=None, save_checkpoint_steps=save_steps,
                 hooks=[wb.train.StopAtStepHook(last_step=steps), *hooks]) as session:

@@ -67,19 +67,22 @@ def _clock(engine: SimEngine, course: Course, worker: str) -> Await:
     return take(lambda done, fail: engine.c.wait(worker, SLACK, done, on_end))
 
 
+def _push(engine: SimEngine, course: Course, worker: str) -> Steps:
+    """A server's part of a push: it begins when its gradient has come, and is over with the server's part of the step."""
+    delta = yield receive(_key(course, "d", worker, engine.task))
+    yield take(lambda done, fail: engine.p.begin(worker, course.step, SERVERS, lambda: done(None), course.ends.append))
+    yield kernel(_seconds(engine), lambda: engine.add(course.step, delta, worker))
+    return []
+
+
 def lead(engine: SimEngine, course: Course) -> Steps:
-    """The parameter server with clocks and pushes in one step of a replica of bounded staleness, whose worker's part is
-    `push`."""
+    """The parameter server with clocks in one step of a replica of bounded staleness, whose worker's part is `push`."""
     worker = _worker(course)
     clock = yield _clock(engine, course, worker)
     engine.log("clock", engine.session, worker, course.step, clock)
     _send(engine, course, "v", worker, engine.v.read())
-    delta = yield receive(_key(course, "d", worker, engine.task))
-    yield take(lambda done, fail: engine.p.begin(worker, lambda: done(None)))
-    _send(engine, course, "may", SECOND, 0)
-    yield kernel(_seconds(engine), lambda: engine.add(course.step, delta, worker))
+    yield from _push(engine, course, worker)
     yield receive(_key(course, "did", SECOND, engine.task))
-    engine.p.end(worker)
     engine.log("advanced", engine.session, worker, clock)
     engine.c.advance(worker, clock)
     return []
@@ -89,9 +92,7 @@ def follow(engine: SimEngine, course: Course) -> Steps:
     """The other one."""
     worker = _worker(course)
     _send(engine, course, "v", worker, engine.v.read())
-    delta = yield receive(_key(course, "d", worker, engine.task))
-    yield receive(_key(course, "may", FIRST, engine.task))
-    yield kernel(_seconds(engine), lambda: engine.add(course.step, delta, worker))
+    yield from _push(engine, course, worker)
     _send(engine, course, "did", FIRST, 0)
     return []
 
@@ -119,14 +120,24 @@ def admit(engine: SimEngine, course: Course) -> Steps:
 
 
 def hold(engine: SimEngine, course: Course) -> Steps:
-    """A moment between pushes, which lasts until `release`."""
-    yield take(lambda done, fail: engine.p.hold(lambda: done(None)))
+    """No push begins until `release`; the number of the newest that did, of each worker (-1: none did)."""
+    yield kernel(0.0)
+    begun = engine.p.hold()
+    return [np.array([begun[worker][0] if worker in begun else -1 for worker in WORKERS], np.float64)]
+
+
+def settle(engine: SimEngine, course: Course) -> Steps:
+    """The moment between pushes: those that began on any server have ended here."""
+    cut = {worker: int(number) for worker, number in zip(WORKERS, course.feeds["0"]) if number >= 0}
+    yield take(lambda done, fail: engine.p.settle(cut, lambda: done(None)))
     return []
 
 
 def release(engine: SimEngine, course: Course) -> Steps:
-    """Pushes go on."""
-    engine.p.release(forget=bool(course.feeds["0"]))
+    """Pushes go on; where it is so fed, those under way are given up."""
+    if course.feeds["0"]:
+        engine.p.forget()
+    engine.p.release()
     yield kernel(0.0)
     return []
 
@@ -275,5 +286,5 @@ def hear(engine: SimEngine, course: Course) -> Steps:
 
 
 PROGRAMS = {made.__name__: made for made in (
-    serve, push, count, lead, follow, retire, evaluate, admit, hold, release, first, second, work, update, fill, shut, leave,
+    serve, push, count, lead, follow, retire, evaluate, admit, hold, settle, release, first, second, work, update, fill, shut, leave,
     restore, start, read, tell, hear)}

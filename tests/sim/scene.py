@@ -368,6 +368,7 @@ class Scene(Faults):
             found[f"work_{number}"] = {SERVERS[0]: "first", SERVERS[1]: "second", worker: "work"}
             found[f"bounded_{number}"] = {SERVERS[0]: "lead", SERVERS[1]: "follow", worker: "push"}
             found.update({f"{what}_{number}": {SERVERS[0]: what} for what in ("retire", "evaluate", "admit")})
-        found.update({name: {SERVERS[0]: name} for name in ("hold", "release", "fill", "shut")})
+        found.update({name: {SERVERS[0]: name} for name in ("fill", "shut")})
+        found.update({name: dict.fromkeys(SERVERS, name) for name in ("hold", "settle", "release")})
         found["update"] = dict.fromkeys(SERVERS, "update")
         return found

@@ -144,18 +144,29 @@ def unready_handles(patch: Patch) -> None:
 
 def no_marker_wait(patch: Patch) -> None:
     """A checkpoint does not wait for the pushes that are under way."""
-    def hold(self: Pushes, done: Callable[[], None]) -> Callable[[], None]:
+    def settle(self: Pushes, cut: Any, done: Callable[[], None]) -> Callable[[], None]:
         done()
         return lambda: None
-    patch(Pushes, "hold", hold)
+    patch(Pushes, "settle", settle)
 
 
 def unheld_pushes(patch: Patch) -> None:
     """Pushes begin while a checkpoint is taken."""
-    def begin(self: Pushes, worker: str, done: Callable[[], None]) -> Callable[[], None]:
-        done()
-        return lambda: None
-    patch(Pushes, "begin", begin)
+    begin = Pushes.begin
+
+    def freely(self: Pushes, *push: Any) -> Callable[[], None]:
+        held, self.held = self.held, False
+        undo = begin(self, *push)
+        self.held = held
+        return undo
+    patch(Pushes, "begin", freely)
+
+
+def untold_pushes(patch: Patch) -> None:
+    """A server waits for what began on itself, and not for what began on another."""
+    settle = Pushes.settle
+    patch(Pushes, "settle", lambda self, cut, done: settle(self, {
+        worker: number for worker, number in cut.items() if worker in self.newest}, done))
 
 
 def no_bound(patch: Patch) -> None:
@@ -230,7 +241,7 @@ PLANTED = {
               relays_that_remember: 0},
     "sync": {stale_gradients: 1, no_dedupe: 46, stale_tokens: 0, unready_handles: 1, forgotten_positions: 0,
              forgotten_elements: 0, stale_checkpoints: 0, damage_ends_it: 51},
-    "bounded": {no_marker_wait: 0, unheld_pushes: 0, no_bound: 0, guests_stay: 96, everybody_brings_back: 0,
+    "bounded": {no_marker_wait: 0, unheld_pushes: 0, untold_pushes: 0, no_bound: 0, guests_stay: 96, everybody_brings_back: 0,
                 no_second_attempt: 16},
     "alone": {mistaken_lives: 0, forgotten_tries: 0, unkept_results: 0}}
 """Mode -> defect -> the seed to begin with: the first to find it when this was written, so that none is tried in vain."""

@@ -12,6 +12,7 @@ from tests.sim.engine import EPOCH
 from tests.sim.programs import SERVERS, SLACK, WORKERS
 from tests.sim.scene import BEGINNING, HEARTBEAT, Clients, Scene
 from workbench import errors
+from workbench.train.saving.checkpoints import cuts
 
 _LOSSES = ("AbortedError", "UnavailableError", "DeadlineExceededError", "CancelledError")
 __all__ = ["MODES", "check", "train"]
@@ -140,14 +141,23 @@ def _bounded(scene: Scene) -> Clients:
         while left:
             session = scene.attempts.mark().generation
             held = scene.run("saver", "hold", None, PATIENCE)
+            if not isinstance(held, errors.Error):
+                held = scene.run("saver", "settle", _to_settle(held), PATIENCE)
             values = held if isinstance(held, errors.Error) else scene.run("saver", "read", None, PATIENCE)
             if session == scene.attempts.mark().generation:
-                whole("saver", "release", {SERVERS[0]: (isinstance(held, errors.Error),)}, PATIENCE)
+                whole("saver", "release", dict.fromkeys(SERVERS, (isinstance(held, errors.Error),)), PATIENCE)
             if not isinstance(values, errors.Error):
                 scene.save(values, session)
             scene.world.wait(lambda: False, scene.world.random.uniform(0.0, 1.0))
     clients = {f"replica {n}": lambda n=n: replica(n) for n in range(len(WORKERS))}      # type: ignore[misc]
     return {**clients, "saver": saver}
+
+
+def _to_settle(held: dict[str, Any]) -> dict[str, Any]:
+    """What each server has to have, of what each said to have begun."""
+    begun = [{worker: (int(number), SERVERS) for worker, number in zip(WORKERS, held[server][0]) if number >= 0}
+             for server in SERVERS]
+    return {server: ([cut.get(worker, -1) for worker in WORKERS],) for server, cut in zip(SERVERS, cuts(SERVERS, begun))}
 
 
 def _alone(scene: Scene) -> Clients:

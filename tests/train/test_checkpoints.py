@@ -2,52 +2,95 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
+from tests.eventually import eventually
 from workbench import errors
 from workbench.core.state import checkpoint
-from workbench.train.input.queues import WorkerPushes
+from workbench.train.pushing import pushed
 from workbench.train.replicas import Tower, replicate
 from workbench.train.saving import checkpoints
-from workbench.train.saving.checkpoints import Checkpointer
+from workbench.train.saving.checkpoints import Checkpointer, cuts
 
 pytestmark = pytest.mark.usefixtures("graph")
 
 
-def test_a_checkpoint_waits_for_the_push_under_way(tmp_path):
-    a, b, pushes = wb.Variable(0.0, name="a"), wb.Variable(0.0, name="b"), WorkerPushes()
-    begin, first, second, end = pushes.begin("w"), a.assign_add(1.0), b.assign_add(1.0), pushes.end("w")
-    saver = Checkpointer(tmp_path / "m")
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        session.run(begin)
-        session.run(first)
-        saving = threading.Thread(target=saver.save, args=(session, 1))
+SERVERS = ("/cpu:0", "/cpu:1")
+
+
+class Replica:
+    """One whose push has come to the first server, while its gradient for the second has not."""
+
+    def __init__(self, folder: Path) -> None:
+        with wb.device(SERVERS[0]):
+            self.left = wb.Variable(0.0, name="left")
+        with wb.device(SERVERS[1]):
+            self.right = wb.Variable(0.0, name="right")
+            self.queue = wb.FIFOQueue(1, ["float32"], [[]])
+        self.gradient = wb.placeholder("float32", [])
+        optimizer = wb.train.GradientDescentOptimizer(-1.0)
+        self.push = pushed("worker 0", lambda: optimizer.apply_gradients([(self.gradient, self.left), (
+            self.queue.dequeue(), self.right)]))
+        self.saver = Checkpointer(folder / "m")
+        self.session = wb.Session(devices=2)
+        self.session.run(wb.global_variables_initializer())
+        self.settles = threading.Event()
+        self.pushing = threading.Thread(target=self.session.run, args=(self.push, {self.gradient: 1.0}))
+        self.pushing.start()
+        eventually(lambda: self.session.run(self.left) == 1)
+
+    def run(self, fetches: Any, *rest: Any, **options: Any) -> Any:
+        """A step of the checkpoint."""
+        if fetches is self.saver._settle:
+            self.settles.set()
+        return self.session.run(fetches, *rest, **options)
+
+    def save(self) -> None:
+        try:
+            self.saver.save(self, 1)
+        finally:
+            self.settles.set()
+
+    def saved(self, number: int = 1) -> dict[str, Any]:
+        self.saver.wait()
+        return checkpoint.read(f"{self.saver.prefix}-{number}").tensors
+
+
+def test_a_checkpoint_between_the_two_halves_of_a_push_has_both(tmp_path):
+    replica = Replica(tmp_path)
+    with replica.session:
+        saving = threading.Thread(target=replica.save)
         saving.start()
-        session.run(second)
-        session.run(end)
-        saving.join()
-        saver.wait()
-        session.run(begin)                                     # pushes go on
-        found = checkpoint.read(tmp_path / "m-1").tensors
-        assert found["a"] == found["b"] == 1
+        assert replica.settles.wait(60)
+        replica.session.run(replica.queue.enqueue(1.0))      # now the gradient comes
+        replica.pushing.join(60)
+        saving.join(60)
+        found = replica.saved()
+        assert found["left"] == found["right"] == 1
+        replica.session.run(replica.queue.enqueue(1.0))
+        replica.session.run(replica.push, {replica.gradient: 1.0})      # pushes go on
 
 
 def test_a_worker_that_died_in_its_push_is_not_waited_for_twice(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(checkpoints, "_PUSH_MILLISECONDS", 100)
-    a, pushes = wb.Variable(0.0, name="a"), WorkerPushes()
-    begin, saver = pushes.begin("w"), Checkpointer(tmp_path / "m")
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        session.run(begin)
-        saver.save(session, 1)
-        saver.save(session, 2)
-        saver.wait()
-    assert caplog.text.count("a worker has not ended its push of an update for 0.1 s; checkpoints do not wait for it") == 1
-    assert checkpoint.read(tmp_path / "m-2").tensors.keys() == {a.op.name}
+    replica = Replica(tmp_path)
+    with replica.session:
+        replica.save()
+        replica.saver.save(replica, 2)
+        assert caplog.text.count("a worker has not ended its push of an update for 0.1 s; checkpoints do not wait for it") == 1
+        assert replica.saved(2).keys() >= {"left", "right"}
+        replica.session.run(replica.queue.enqueue(1.0))
+        replica.pushing.join(60)
+
+
+def test_no_server_waits_for_a_push_that_has_no_part_on_it():
+    begun = [{"a": (7, ["x", "y"]), "b": (3, ["x"])}, {"a": (6, ["x", "y"]), "c": (1, ["y"])}, {"b": (4, [])}]
+    assert cuts(["x", "y", "z"], begun) == [{"a": 7}, {"a": 7, "c": 1}, {}]
 
 
 def model() -> Tower:
@@ -60,7 +103,7 @@ def test_checkpoints_of_asynchronous_replicas_are_of_one_moment(tmp_path, mode):
     """Each update adds the same to two variables and to the step."""
     step = wb.train.get_or_create_global_step()
     replicas = replicate(model, wb.train.GradientDescentOptimizer(-1.0), ["/job:localhost/task:0"] * 3, mode=mode,
-                         global_step=step, consistent=True, **({"staleness": 50} if mode == "stale" else {}))
+                         global_step=step, **({"staleness": 50} if mode == "stale" else {}))
     saver = Checkpointer(tmp_path / "m")
     with wb.Session() as session:
         session.run(wb.global_variables_initializer())
@@ -84,14 +127,6 @@ def test_checkpoints_of_asynchronous_replicas_are_of_one_moment(tmp_path, mode):
         found = checkpoint.read(path).tensors
         np.testing.assert_array_equal(found["w"], found["v"])
         assert found["w"][0] == found["global_step"]
-
-
-def test_where_nobody_has_to_ask_it_is_refused():
-    step = wb.train.get_or_create_global_step()
-    with pytest.raises(errors.InvalidArgumentError, match="consistent is set in mode 'sync', whose checkpoints are; leave"):
-        replicate(model, wb.train.AdamOptimizer(), ["/job:localhost/task:0"], mode="sync", global_step=step, consistent=True)
-    with pytest.raises(errors.InvalidArgumentError, match="consistent needs global_step; pass the variable that counts"):
-        replicate(model, wb.train.AdamOptimizer(), ["/job:localhost/task:0"], consistent=True)
 
 
 def test_what_a_dropped_checkpoint_failed_with_is_told_without_what_to_do(tmp_path, caplog):

@@ -189,7 +189,7 @@ def test_who_evaluates_the_model_of_a_worker_that_never_began_holds_nobody_up():
                 session.run(replicas.steps[1], options=SOON)
 
 
-@pytest.mark.parametrize("mode, options", [("async", {}), ("async", {"consistent": True}), ("sync", {}),
+@pytest.mark.parametrize("mode, options", [("async", {}), ("sync", {}),
                                            ("backup", {"backups": 1})])
 def test_an_evaluation_takes_nothing_that_a_step_needs(mode: str, options: dict[str, Any]):
     """No token, no clock, no push, no gradient lies on the way to a tower's loss and metrics."""

@@ -14,16 +14,15 @@ from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.scopes import AUTO_REUSE, variable_scope
 from workbench.nn.variables import Variable, group, near, trainable_variables
-from workbench.train.input.queues import WorkerPushes
 from workbench.train.mirrors import BUCKET_BYTES, Mirrors, begin_mirrors, mean_of, mean_of_all
 from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.pushing import pushed
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.staleness import Staleness
 from workbench.train.sync import SyncReplicasOptimizer
 
 __all__ = ["MODES", "Replicas", "Tower", "check_mode", "check_step", "replicate"]
 
-Apply = Callable[[Any, int], Operation]
 MODES = ("async", "sync", "backup", "stale", "mirror")
 
 
@@ -115,7 +114,7 @@ class _Spread:
 
 def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequence[str], servers: Sequence[str] = (),
               mode: str = "async", global_step: Variable | None = None, backups: Any = 0, staleness: int = 0,
-              consistent: bool = False, bucket_bytes: int = BUCKET_BYTES) -> Replicas:
+              bucket_bytes: int = BUCKET_BYTES) -> Replicas:
     """Build one tower of `model` per worker over shared variables spread across `servers` (all on one worker if empty).
 
     `workers` and `servers` are device names such as "/job:worker/task:0". `model()` makes its variables with get_variable. In
@@ -130,29 +129,27 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     after the other travel together, up to `bucket_bytes` (0: each alone): there are fewer messages, but the first waits for
     the last. `global_step` counts the updates.
 
-    With `consistent`, checkpoints of asynchronous replicas hold of each update all or nothing, on all servers: a push asks
-    the server of `global_step`, which it needs, before it updates anything. Those of the other modes do without asking.
+    Checkpoints hold of each update all or nothing, on all servers, whatever the mode (docs/recovery.md).
 
     Replicas of several modes may be built in one graph with one optimizer: they share variables and slots, so that
     training changes its mode by running the other steps. Raises InvalidArgumentError for another mode, no workers, or
     numbers that do not fit the mode.
     """
     check_mode(mode, len(workers), len(servers), backups, staleness, bucket_bytes)
-    check_step(mode, global_step, consistent)
+    check_step(mode, global_step)
     spread = _Spread(servers)
     if mode == "mirror":
         return _mirror(model, optimizer, list(workers), global_step, bucket_bytes)
     if mode in ("backup", "stale"):
         with variable_scope("", reuse=AUTO_REUSE):
-            apply = _pushing(optimizer, global_step, consistent)
             if mode == "backup":
                 return _backup(model, optimizer, list(workers), spread, global_step, backups)
-            return _stale(model, optimizer, list(workers), spread, global_step, staleness, apply)
-    return _own_pace_or_one_step(model, optimizer, list(workers), spread, mode, global_step, consistent)
+            return _stale(model, optimizer, list(workers), spread, global_step, staleness)
+    return _own_pace_or_one_step(model, optimizer, list(workers), spread, mode, global_step)
 
 
 def _own_pace_or_one_step(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, mode: str,
-                          global_step: Variable | None, consistent: bool) -> Replicas:
+                          global_step: Variable | None) -> Replicas:
     towers, gradients, graph = [], [], root_graph()
     for number, worker in enumerate(workers):
         with _asking(spread.on(worker)), variable_scope("", reuse=AUTO_REUSE), graph.name_scope(f"worker_{number}"):
@@ -160,10 +157,10 @@ def _own_pace_or_one_step(model: Callable[[], Tower], optimizer: Optimizer, work
             towers.append(tower)
             gradients.append(optimizer.compute_gradients(tower.loss))
     if mode == "async":
-        steps, apply = [], _pushing(optimizer, global_step, consistent)
+        steps = []
         for number, (worker, pairs) in enumerate(zip(workers, gradients)):
             with _asking(spread.on(worker)):           # a replica's step involves no other worker
-                steps.append(apply(pairs, number))
+                steps.append(_push(optimizer, pairs, global_step, number))
     else:
         with _asking(spread.on(workers[0])):
             steps = [_sync(optimizer, gradients, global_step)]
@@ -198,12 +195,8 @@ def check_mode(mode: str, workers: int, servers: int = 0, backups: Any = 0, stal
         raise errors.InvalidArgumentError(f"replicate: {backups} of {workers} workers are backups; one must count")
 
 
-def check_step(mode: str, global_step: Variable | None, consistent: bool = False) -> None:
-    """InvalidArgumentError where the mode needs a global step and there is none, or is not made consistent by asking."""
-    if consistent and mode not in ("async", "stale"):
-        raise errors.InvalidArgumentError(f"replicate: consistent is set in mode {mode!r}, whose checkpoints are; leave it out")
-    if consistent and global_step is None:
-        raise errors.InvalidArgumentError("replicate: consistent needs global_step; pass the variable that counts updates")
+def check_step(mode: str, global_step: Variable | None) -> None:
+    """InvalidArgumentError where the mode needs a global step and there is none."""
     if global_step is None and mode in ("backup", "stale"):
         raise errors.InvalidArgumentError(f"replicate: mode {mode!r} needs global_step; pass the variable that counts updates")
 
@@ -225,14 +218,14 @@ def _backup(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str]
 
 
 def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, global_step: Any,
-           staleness: int, apply: Apply) -> Replicas:
+           staleness: int) -> Replicas:
     graph, bound = root_graph(), Staleness(workers, staleness, global_step)
     towers, steps = [], []
     for number, worker in enumerate(workers):
         clock = bound.wait(number)
         with graph.device(spread.on(worker)), graph.name_scope(f"worker_{number}"), graph.control_dependencies([clock]):
             tower = model()
-            update = apply(optimizer.compute_gradients(tower.loss), number)
+            update = _push(optimizer, optimizer.compute_gradients(tower.loss), global_step, number)
         steps.append(bound.advance(number, clock, update))
         towers.append(tower)
     return Replicas("stale", towers, steps, trainable_variables(), global_step, begin=bound.begin, _end=bound.end,
@@ -259,23 +252,9 @@ def _mirror(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str]
                     begin=begin_mirrors(all_mirrors, optimizer))
 
 
-def _pushing(optimizer: Optimizer, global_step: Variable | None, consistent: bool) -> Apply:
-    """How a worker applies its gradients: as a push that no checkpoint cuts in two, or as it comes."""
-    if global_step is None or not consistent:
-        return lambda pairs, number: optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}")
-    graph = root_graph()
-    with near(global_step):
-        pushes = WorkerPushes("worker_pushes")
-
-    def apply(pairs: Any, number: int) -> Operation:
-        found = [g.values if isinstance(g, IndexedSlices) else g for g, _ in pairs if g is not None]
-        with graph.control_dependencies(found), near(global_step):
-            began = pushes.begin(f"worker {number}")
-        with graph.control_dependencies([began]):
-            update = optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}")
-        with graph.control_dependencies([update]), near(global_step):
-            return pushes.end(f"worker {number}")
-    return apply
+def _push(optimizer: Optimizer, pairs: Any, global_step: Variable | None, number: int) -> Operation:
+    """A worker applies its gradients, in a push that no checkpoint cuts in two."""
+    return pushed(f"worker {number}", lambda: optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}"))
 
 
 def _sync(optimizer: Optimizer, gradients: Sequence[Any], global_step: Variable | None) -> Operation:

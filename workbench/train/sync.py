@@ -127,16 +127,16 @@ class SyncReplicasOptimizer(Optimizer):
             else:
                 self._tokens = FIFOQueue(-1, global_step.dtype, [()], shared_name="sync_token_q", name="sync_token_q")
                 graph.add_to_collection(BEGUN_ANEW, self._tokens.queue_ref)
-            pushes = WorkerPushes("sync_pushes", "sync_pushes")
+            pushes = WorkerPushes(f"rounds at {global_step.op.device}", f"rounds at {global_step.op.device}", "sync_pushes")
         means = [(self._take(g, v), v) for g, v in pairs]
         with graph.control_dependencies([m.values if isinstance(m, IndexedSlices) else m for m, _ in means]), near(global_step):
-            began = pushes.begin("chief")
+            began = pushes.begin("chief", [pushes.place])
         with graph.control_dependencies([began]):      # a checkpoint sees all of the update or nothing of it
             update = applied(self._opt, means, global_step)
         if self._averages is not None:
             with graph.control_dependencies([update]):
                 update = self._averages.apply(self._averaged)
-        with graph.control_dependencies([update]), near(global_step), graph.control_dependencies([pushes.end("chief")]):
+        with graph.control_dependencies([update]), near(global_step):      # the push ends after it
             release = self._release(self._tokens_per_step, global_step)
         with near(global_step):
             self._runner = _Applying(self._adapt if self._adapts else None, self._tokens, [release], self._make_end(),

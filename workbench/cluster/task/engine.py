@@ -58,7 +58,7 @@ class GraphEngine:
     def __init__(self, context: TaskContext) -> None:
         self.context, self.container = context, context.container or Container(context.task)
         self.container.outgoing = context.outgoing
-        self._cleared = self.container.cleared
+        self._cleared, self._session = self.container.cleared, str(context.session)
         self._device = f"{context.task}/device:CPU:0"
         self._prepared: dict[str, _Prepared] = {}
         self._arenas, self._crew, self._helpers = Arenas(), Crew(), max(1, core_count() - 1)
@@ -110,6 +110,9 @@ class GraphEngine:
         over = errors.AbortedError(f"step {step}: it is being tried again")
         return self.container.get(_LEDGER, Ledger, Ledger).begin(of, step, functools.partial(self.abort, step, over))
 
+    def _whose(self, tried: Try | None, step: int) -> tuple[str, int]:
+        return (self._session, step) if tried is None else tried.whose
+
     def _send(self, send: Send, edge: str, value: Any, dead: bool = False) -> None:
         send(edge, value, dead, self._arenas.spare(value))
 
@@ -160,7 +163,7 @@ class GraphEngine:
     def _segments(self, prepared: _Prepared, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
                   done: Done, trace: int, tried: Try | None) -> None:
         instance = prepared.pool.take(trace >= OPERATIONS, adopts=False)
-        instance.tried = tried
+        instance.tried, instance.whose = tried, self._whose(tried, step)
 
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
             self._over(step)
@@ -178,7 +181,7 @@ class GraphEngine:
     def _lightly(self, prepared: _Prepared, script: Script, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
                  done: Done, tried: Try | None) -> None:
         instance = prepared.pool.take(adopts=False)
-        instance.tried = tried
+        instance.tried, instance.whose = tried, self._whose(tried, step)
 
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
             self._over(step)

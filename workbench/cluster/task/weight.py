@@ -11,7 +11,7 @@ __all__ = ["is_light"]
 
 _LIGHT = 1 << 20       # bytes that a light step may touch in all its segments, each of which is light
 _IN_MEMORY = frozenset({"variable", "fifo_queue", "random_shuffle_queue", "padding_fifo_queue", "priority_queue",
-                        "barrier", "conditional_accumulator", "sparse_conditional_accumulator"})
+                        "barrier", "conditional_accumulator", "sparse_conditional_accumulator", "worker_pushes"})
 """Operations that make handles of state in memory, which answers at once or through a callback."""
 _MESSAGES = frozenset({"send", "receive", "placeholder_with_default", "Assert"})
 

@@ -64,6 +64,7 @@ class Instance:
         self.cancelled = threading.Event()
         self.contexts: list[Context] = []
         self.tried: Try | None = None                          # set for a step that may be tried again
+        self.whose: tuple[str, int] | None = None              # whose step runs, and the number that it has with them
         self._send: Callable[..., None] | None = None
         self._resources: dict[int, Any] = {}
         self._values: dict[int, Any] = {}
@@ -89,7 +90,8 @@ class Instance:
 
     def context(self, op: Operation) -> Context:
         """A context for one run of `op`."""
-        return Context(self.container, self.device.name, 0, op.name, self.cancelled, send=self._send, function=self.function)
+        return Context(self.container, self.device.name, 0, self.whose, op.name, self.cancelled, send=self._send,
+                       function=self.function)
 
     def function(self, body: Subgraph) -> Run:
         """`body` as a function of arrays, compiled now. UnimplementedError where something in it may wait."""

@@ -12,7 +12,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import Subgraph
 
-__all__ = ["FREED", "Program", "has_effect", "is_back_edge", "needed", "state_name", "state_names", "told",
+__all__ = ["FREED", "Program", "changes", "has_effect", "is_back_edge", "needed", "state_name", "state_names", "told",
            "topological", "written"]
 
 _READERS = frozenset({"read_variable", "resource_gather", "is_variable_initialized"})
@@ -72,10 +72,10 @@ def told(made: Operation | None) -> Shape:
 
 def written(program: Program) -> frozenset[str]:
     """The state that operations may change; what takes a handle and is not known to read only may."""
-    return frozenset([state_name(t.op) for op in program.graph.operations for t in _changed(op)])
+    return frozenset([state_name(t.op) for op in program.graph.operations for t in changes(op)])
 
 
-def _changed(op: Operation) -> list[Tensor]:
+def changes(op: Operation) -> list[Tensor]:
     """The handles through which `op` may change state."""
     if op.kind in _READERS:
         return []
@@ -83,7 +83,7 @@ def _changed(op: Operation) -> list[Tensor]:
         return [t for t in op.inputs if t.dtype is resource]
     pairs = [pair for value in op.attrs.values() if isinstance(value, Subgraph)      # arguments are the last inputs
              for pair in zip(reversed(op.inputs), reversed(value.arguments))]
-    inside = {t for value in op.attrs.values() if isinstance(value, Subgraph) for o in value.operations for t in _changed(o)}
+    inside = {t for value in op.attrs.values() if isinstance(value, Subgraph) for o in value.operations for t in changes(o)}
     return [outer for outer, inner in pairs if inner in inside]
 
 

@@ -1,6 +1,7 @@
 """Queue and accumulator operations: handles, and blocking steps that finish when the resource lets them."""
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -254,29 +255,37 @@ def worker_pushes(context: Context, *, shared_name: str = "", container: str = "
     return _resource(context, shared_name, container, Pushes, Pushes)
 
 
-@op("handle[] ->", types="resource ->", **BLOCKING)
-def pushes_begin(context: Context, handle: Pushes, *, worker: str) -> None:
-    """The push of `worker` begins; waits while a checkpoint is pinned."""
-    context.on_cancel(handle.begin(worker, context.done))
+@op("handle[] *after? ->", types="resource any ->", **BLOCKING)
+def pushes_begin(context: Context, handle: Pushes, *after: Array, worker: str, places: tuple[str, ...]) -> None:
+    """This server's part begins of the push of `worker` that has parts on `places`, once the tensors `after` have come; it ends
+    with this device's part of the step. Waits while a checkpoint is pinned."""
+    whose, number = context.whose or ("", context.step)
+    context.on_cancel(handle.begin(f"{whose}/{worker}", number, places, context.done, context.on_end))
+
+
+@op("handle[] -> []", types="resource -> string", stateful=True, differentiable=False)
+def pushes_hold(handle: Pushes) -> Array:
+    """No part begins from now on. What began since the last moment, as JSON: worker -> number of its push, places."""
+    return np.asarray(json.dumps(handle.hold()).encode(), object)
+
+
+@op("handle[] cut[] ->", types="resource string ->", **BLOCKING)
+def pushes_settle(context: Context, handle: Pushes, cut: Array) -> None:
+    """Parts up to the numbers in `cut` (JSON: worker -> number) begin nevertheless; waits until they have ended."""
+    context.on_cancel(handle.settle(json.loads(bytes(cut[()])), context.done))
 
 
 @op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
-def pushes_end(handle: Pushes, *, worker: str) -> tuple[()]:
-    """Every parameter server has its part of the push."""
-    handle.end(worker)
+def pushes_forget(handle: Pushes) -> tuple[()]:
+    """Those that never began or ended are given up."""
+    handle.forget()
     return ()
 
 
-@op("handle[] ->", types="resource ->", **BLOCKING)
-def pushes_hold(context: Context, handle: Pushes) -> None:
-    """No push begins from now on; waits for those under way."""
-    context.on_cancel(handle.hold(context.done))
-
-
 @op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
-def pushes_release(handle: Pushes, *, forget: bool = False) -> tuple[()]:
-    """Pushes go on; with `forget`, those that never ended are given up."""
-    handle.release(forget)
+def pushes_release(handle: Pushes) -> tuple[()]:
+    """Pushes go on."""
+    handle.release()
     return ()
 
 

@@ -4,6 +4,7 @@ The short way of the steps that `StepRun` can run too: no events and actions, fo
 """
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from workbench.core.compile.instance import Instance
+from workbench.core.compile.ownership import own
 from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.graph.graph import Tensor
 from workbench.core.kernels.arithmetic import Arithmetic
@@ -22,60 +24,77 @@ __all__ = ["LightRun", "Script", "script_of"]
 
 
 class Scene(NamedTuple):
-    """A segment that computes; `needs` are the places of the tensors that have to arrive before, through others too."""
+    """A segment that computes, or that may wait: then `place` is where its end arrives. `needs` are the places of what has to
+    arrive before, through others too."""
 
     segment: PlanSegment
     needs: frozenset[int]
+    place: int = -1
 
 
 class Script:
     """What runs when in each step of a plan, made once: `scenes` in an order in which each finds its values, those that
-    wait for nothing in `first`, those that wait for the tensor at a place in `waiting`."""
+    wait for nothing in `first`, those that wait for what arrives at a place in `waiting`: the tensors of other devices, then
+    the ends of what may wait."""
 
     def __init__(self, plan: Plan, receives: Sequence[PlanSegment], scenes: Sequence[Scene]) -> None:
         self.plan = plan
         self.edges = [edge_of(segment.op) for segment in receives]
-        self.tensors = [segment.op.outputs[0] for segment in receives]
+        waits = sorted((scene for scene in scenes if scene.place >= 0), key=lambda scene: scene.place)
+        self.tensors = [segment.op.outputs for segment in (*receives, *(scene.segment for scene in waits))]
         self.scenes = scenes
         self.counts = [len(scene.needs) for scene in scenes]
         self.first = [scene for scene in scenes if not scene.needs]
         self.waiting = [[number for number, scene in enumerate(scenes) if place in scene.needs]
-                        for place in range(len(receives))]
+                        for place in range(len(self.tensors))]
 
 
 def script_of(plan: Plan) -> Script | None:
-    """The script of a plan; None of one that does anything but compute a little and receive."""
-    receives: list[PlanSegment] = []
-    needs: dict[int, frozenset[int]] = {}      # segment -> places
+    """The script of a plan; None of one that does anything but compute a little, receive, and wait for state in memory."""
+    receives = [segment for segment in plan.segments if segment.kind == "receive"]
+    needs = {segment.index: frozenset((place,)) for place, segment in enumerate(receives)}      # segment -> places
     makers = {tensor: segment.index for segment in plan.segments for tensor in segment.outputs}
+    makers |= {tensor: segment.index for segment in plan.segments if segment.kind == "blocking" for tensor in segment.op.outputs}
     scenes: list[Scene] = []
+    places = itertools.count(len(receives))
     for segment in plan.segments:
         before = {*segment.after, *(makers[tensor] for tensor in segment.inputs if tensor in makers)} - {segment.index}
-        if segment.kind == "receive" and not before:
-            needs[segment.index] = frozenset((len(receives),))
-            receives.append(segment)
-        elif segment.kind == "compute" and segment.light and before <= needs.keys():
+        if segment.kind == "receive":
+            if before:
+                return None
+        elif not before <= needs.keys():
+            return None
+        elif segment.kind == "compute" and segment.light:
             needs[segment.index] = frozenset().union(*(needs[one] for one in before))
             if segment.operations:
                 scenes.append(Scene(segment, needs[segment.index]))
+        elif segment.kind == "blocking" and segment.op.kind in _AT_ONCE:
+            scenes.append(Scene(segment, frozenset().union(*(needs[one] for one in before)), place := next(places)))
+            needs[segment.index] = scenes[-1].needs | {place}
         else:
             return None
     return Script(plan, receives, scenes)
+
+
+_AT_ONCE = frozenset({"pushes_begin"})
+"""What may wait, but hardly ever does."""
 
 
 class LightRun:
     """One step, as `StepRun`, which has the same answer for it. Whichever thread brings a tensor, one at a time handles it
     and runs what that makes ready; others leave theirs to it."""
 
-    __slots__ = ("_adopted", "_arrivals", "_dead", "_done", "_expected", "_instance", "_left", "_lock", "_over",
-                 "_rendezvous", "_returned", "_script", "_send", "_step", "_values")
+    __slots__ = ("_adopted", "_arrivals", "_dead", "_done", "_ends", "_expected", "_instance", "_left", "_lock", "_over",
+                 "_rendezvous", "_returned", "_script", "_send", "_step", "_undo", "_values")
 
     def __init__(self, script: Script, instance: Instance, feeds: Iterable[Any], step: int, rendezvous: Rendezvous,
                  send: Callable[..., None], done: Done, returned: Callable[[Instance], None]) -> None:
         self._script, self._instance, self._step, self._rendezvous = script, instance, step, rendezvous
         self._send, self._done, self._returned = send, done, returned
         self._values: dict[Tensor, Any] = dict(zip(script.plan.program.feeds, feeds))
-        self._left, self._expected = script.counts.copy(), len(script.edges)
+        self._left, self._expected = script.counts.copy(), len(script.tensors)
+        self._ends: list[Callable[[], None]] = []                         # what wants to hear of the end
+        self._undo: dict[int, Callable[[], None]] = {}                    # place -> what takes the attempt back that waits
         self._dead: set[int] = set()                                      # places of the dead tensors that came
         self._arrivals: deque[tuple[int, Any, bool]] = deque()
         self._lock, self._over = threading.Lock(), False      # who holds the lock handles what arrives
@@ -130,7 +149,11 @@ class LightRun:
             self._fail(value)
             return
         script, left = self._script, self._left
-        self._values[script.tensors[place]] = value
+        if place < len(script.edges):
+            self._values[script.tensors[place][0]] = value
+        else:
+            self._undo.pop(place, None)
+            self._values.update(zip(script.tensors[place], value))
         if dead:
             self._dead.add(place)
         for number in script.waiting[place]:
@@ -145,7 +168,11 @@ class LightRun:
         """Run a segment, unless a tensor that it needs is dead; False when it failed, and with it the step."""
         segment, values = scene.segment, self._values
         if self._dead and not self._dead.isdisjoint(scene.needs):
+            if scene.place >= 0:
+                self._arrivals.append((scene.place, (), True))
             return True
+        if scene.place >= 0:
+            return self._wait(scene)
         try:
             if self._adopted != threading.get_ident():
                 self._adopted = threading.get_ident()
@@ -158,6 +185,21 @@ class LightRun:
         values.update(zip(segment.outputs, results))
         return True
 
+    def _wait(self, scene: Scene) -> bool:
+        """Begin what may wait; its end arrives as a tensor does."""
+        instance, op, place = self._instance, scene.segment.op, scene.place
+        context = instance.context(op)
+        context.step, context.on_end, context.on_cancel = self._step, self._ends.append, partial(self._undo.__setitem__, place)
+        context.done = lambda *outputs: self._arrived(place, outputs, False)
+        context.fail = lambda error: self._arrived(place, run_error(self._script.plan, error, scene.segment), False)
+        try:
+            inputs = [self._values[t] if t in self._values else instance.bound[t] for t in op.inputs]
+            instance.attempt(op, context, [own(value) for value in inputs] if op.definition.keeps_inputs else inputs)
+        except BaseException as error:
+            self._fail(run_error(self._script.plan, error, scene.segment))
+            return False
+        return True
+
     def _end(self) -> None:
         """All has run."""
         plan = self._script.plan
@@ -167,9 +209,13 @@ class LightRun:
             self._fail(error)
             return
         self._over, self._values = True, {}
+        for end in self._ends:
+            end()
         self._returned(self._instance)
         self._done(results, None)
 
     def _fail(self, error: BaseException) -> None:
         self._over, self._values = True, {}
+        for undo in [*self._undo.values(), *self._ends]:
+            undo()
         self._done(None, error)

@@ -121,6 +121,7 @@ class Context:
     container: Container
     device: str = "/job:localhost/task:0/device:CPU:0"
     step: int = 0
+    whose: tuple[str, int] | None = None            # whose step it is, and its number with them: that of its first try
     node: str = ""                                  # the operation's name: key of per-operation state
     cancelled: threading.Event = field(default_factory=threading.Event)
     done: Callable[..., None] = lambda *outputs: None

@@ -1,79 +1,135 @@
-"""Pushes of workers to several parameter servers, and the moments between them at which all servers agree."""
+"""Pushes of workers to several parameter servers, as one server sees them, and the moments between them at which all agree."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 __all__ = ["Pushes"]
 
 Call = Callable[[], None]
 
 
-class Pushes:
-    """An update of all servers is a push: it begins, and ends when each server has its part. A checkpoint holds pushes up.
+class _Part(NamedTuple):
+    """A server's part of one push; two tries of it are two parts."""
 
-    Who wants a moment between pushes waits for those under way, while none begins; so it is as long as the skew of one push
-    (Chandy and Lamport's markers, for a star). A worker has one push at a time: one that begins again has given up the one
-    before, because its step was aborted.
+    worker: str
+    number: int
+    places: tuple[str, ...]
+    begun: Call
+
+
+class Pushes:
+    """An update of several servers is a push: a part on each of its `places`, which begins there and ends. Thread-safe.
+
+    A server asks nobody before a part begins. For a checkpoint each is told to `hold`: no part begins from then on, and it
+    says what began since the last moment, by worker. What began on one server may begin on the others too, and nothing else
+    (`settle`); when it has ended there, all servers have the same pushes, whole. So a moment takes as long as the skew of the
+    pushes under way, as with the markers of Chandy and Lamport, and pushes send nothing for it.
+
+    A worker has one push at a time, and its numbers grow: what is newest of it on one server was its last but one, or the
+    same, on any other.
     """
 
     def __init__(self, name: str) -> None:
         self.name, self.held = name, False
-        self.under_way: set[str] = set()
-        self._coming: list[tuple[str, Call]] = []         # workers that wait, and what lets them go on
-        self._holders: list[Call] = []                    # who waits for the moment
+        self.newest: dict[str, tuple[int, tuple[str, ...]]] = {}      # since the last moment: worker -> number, places
+        self._whole: Mapping[str, int] = {}           # what the last moment found: worker -> number
+        self._under_way: set[_Part] = set()
+        self._coming: list[_Part] = []                # that are held up
+        self._cut: Mapping[str, int] = {}             # what may begin although parts are held up: worker -> number
+        self._waiting: list[Call] = []                # who waits until that has ended
         self._lock = threading.Lock()
 
-    def begin(self, worker: str, done: Call) -> Call:
-        """Call `done` once the worker may push; returns what takes the attempt back."""
-        attempt = (worker, done)
+    def begin(self, worker: str, number: int, places: Sequence[str], done: Call, on_end: Callable[[Call], None]) -> Call:
+        """Call `done` once the server's part of push `number` of the worker may begin, which has parts on `places`; `on_end` is
+        given what the end of its step has to call. Returns what takes the attempt back."""
+        part = _Part(worker, number, tuple(places), done)
+        on_end(lambda: self._end(part))
         with self._lock:
-            self.under_way.discard(worker)
-            self._coming.append(attempt)
-        self._serve()
-        return lambda: self._withdraw(attempt)
+            free = not self.held
+            if free:
+                self._begun(part)
+            else:
+                self._coming.append(part)
+        if free:
+            done()
+        else:
+            self._serve()
+        return lambda: self._withdraw(part)
 
-    def end(self, worker: str) -> None:
-        """Every server has its part of the worker's push."""
+    def hold(self) -> dict[str, tuple[int, tuple[str, ...]]]:
+        """No part begins from now on. The newest push that did of each worker, since the last moment: its number, its places."""
         with self._lock:
-            self.under_way.discard(worker)
-        self._serve()
+            self.held, self._cut = True, {}
+            return dict(self.newest)
 
-    def hold(self, done: Call) -> Call:
-        """No push begins from now on; `done` is called when none is under way. Returns what takes the attempt back."""
+    def settle(self, cut: Mapping[str, int], done: Call) -> Call:
+        """Let begin what `cut` says, up to a number of each worker; `done` is called when it has ended. Returns what takes the
+        attempt back."""
         with self._lock:
-            self.held = True
-            self._holders.append(done)
+            self._cut = cut
+            self._waiting.append(done)
         self._serve()
         return lambda: self._give_up(done)
 
-    def release(self, forget: bool = False) -> None:
-        """Pushes go on. With `forget`, those under way are given up: whoever began them is gone."""
+    def forget(self) -> None:
+        """What was to begin or to end does not any more: whoever began it is gone."""
         with self._lock:
-            self.held = False
-            if forget:
-                self.under_way.clear()
+            for worker, number in self._cut.items():
+                if self._number(worker) < number:
+                    self.newest[worker] = number, ()
+            self._under_way.clear()
+        self._serve()
+
+    def release(self) -> None:
+        """Pushes go on."""
+        with self._lock:
+            self.held, self._cut = False, {}
         self._serve()
 
     def close(self, cancel_pending: bool = True) -> None:
         """Nobody waits any more."""
-        self.release(forget=True)
+        self.forget()
+        self.release()
 
-    def _withdraw(self, attempt: tuple[str, Call]) -> None:
+    def _number(self, worker: str) -> int:
+        return self.newest[worker][0] if worker in self.newest else -1
+
+    def _begun(self, part: _Part) -> None:
+        if part.number > max(self._number(part.worker), self._whole.get(part.worker, -1)):
+            self.newest[part.worker] = part.number, part.places
+        self._under_way.add(part)
+
+    def _end(self, part: _Part) -> None:
         with self._lock:
-            self._coming = [one for one in self._coming if one is not attempt]
+            self._under_way.discard(part)
+            awaited = bool(self._waiting)
+        if awaited:
+            self._serve()
+
+    def _withdraw(self, part: _Part) -> None:
+        with self._lock:
+            self._coming = [one for one in self._coming if one is not part]
 
     def _give_up(self, done: Call) -> None:
         with self._lock:
-            self._holders = [one for one in self._holders if one is not done]
+            self._waiting = [one for one in self._waiting if one is not done]
 
     def _serve(self) -> None:
         with self._lock:
-            calls: list[Call] = []
-            if not self.held:
-                self.under_way.update(worker for worker, _ in self._coming)
-                calls, self._coming = [done for _, done in self._coming], []
-            if not self.under_way:
-                calls, self._holders = [*calls, *self._holders], []
+            may = [part for part in self._coming if not self.held or part.number <= self._cut.get(part.worker, -1)]
+            self._coming = [part for part in self._coming if part not in may]
+            for part in may:
+                self._begun(part)
+            calls = [part.begun for part in may]
+            if self._waiting and not self._under_way and all(self._has(*one) for one in self._cut.items()):
+                calls, self._waiting = [*calls, *self._waiting], []
+                self.newest.clear()      # all that began is whole everywhere
+                self._whole = self._cut
         for call in calls:
             call()
+
+    def _has(self, worker: str, number: int) -> bool:
+        """Has the push come, or a later one of the worker, which has given it up?"""
+        return max(self._number(worker), self._whole.get(worker, -1)) >= number or any(part.worker == worker and part.number > number for part in self._coming)

@@ -45,8 +45,8 @@ class _Step:
 class Try:
     """One try of a step, as its operations on state ask it. Thread-safe."""
 
-    def __init__(self, step: _Step, cancel: Callable[[], None]) -> None:
-        self._step, self.cancel = step, cancel
+    def __init__(self, step: _Step, cancel: Callable[[], None], whose: tuple[str, int]) -> None:
+        self._step, self.cancel, self.whose = step, cancel, whose
         self._called: Counter[str] = Counter()
 
     def once(self, name: str, kernel: Callable[..., Any], arguments: tuple[Any, ...], value: bool) -> Any:
@@ -109,7 +109,7 @@ class Ledger:
                 del steps[old]
             self._drivers[of.driver] = of.incarnation, steps
             tried = steps.setdefault(of.sequence, _Step())
-            before, tried.newest = tried.newest, Try(tried, cancel)
+            before, tried.newest = tried.newest, Try(tried, cancel, (f"{of.driver} {of.incarnation}", of.sequence))
             begun = tried.newest
         if before is not None:
             before.cancel()

@@ -286,26 +286,32 @@ class WorkerClocks:
 
 
 class WorkerPushes:
-    """Orders updates of several parameter servers and checkpoints of all of them; a Checkpointer finds it in the graph."""
+    """One server's part in pushes, updates of several servers that no checkpoint cuts in two; a Checkpointer finds it in the
+    graph. `place` is what pushes call the server."""
 
     COLLECTION = "worker_pushes"
 
-    def __init__(self, shared_name: str | None = None, name: str = "worker_pushes") -> None:
-        self.pushes_ref: Tensor = ops.worker_pushes(shared_name=shared_name or "", name=name)
+    def __init__(self, place: str, shared_name: str | None = None, name: str = "worker_pushes") -> None:
+        self.place, self.pushes_ref = place, ops.worker_pushes(shared_name=shared_name or "", name=name)
         self.pushes_ref.graph.add_to_collection(self.COLLECTION, self)
 
-    def begin(self, worker: str, name: str | None = None) -> Operation:
-        """The push of `worker` begins; waits while a checkpoint is pinned."""
-        return ops.pushes_begin(self.pushes_ref, worker=worker, name=name)
+    def begin(self, worker: str, places: Sequence[str], after: Sequence[Tensor] = (), name: str | None = None) -> Operation:
+        """The server's part begins of the push of `worker` that has parts on `places`, once the tensors `after` have come; it
+        ends with the step. Waits while a checkpoint is pinned."""
+        return ops.pushes_begin(self.pushes_ref, list(after), worker=worker, places=tuple(places), name=name)
 
-    def end(self, worker: str, name: str | None = None) -> Operation:
-        """Every parameter server has its part of the push."""
-        return ops.pushes_end(self.pushes_ref, worker=worker, name=name)
-
-    def hold(self, name: str | None = None) -> Operation:
-        """No push begins from now on; the step waits for those under way."""
+    def hold(self, name: str | None = None) -> Tensor:
+        """No part begins from now on. What began since the last moment, as JSON: worker -> number of its push, places."""
         return ops.pushes_hold(self.pushes_ref, name=name)
 
-    def release(self, forget: bool = False, name: str | None = None) -> Operation:
-        """Pushes go on; with `forget`, those that never ended are given up."""
-        return ops.pushes_release(self.pushes_ref, forget=forget, name=name)
+    def settle(self, cut: Tensor, name: str | None = None) -> Operation:
+        """Parts up to the numbers in `cut` (JSON: worker -> number) begin nevertheless; the step waits until they have ended."""
+        return ops.pushes_settle(self.pushes_ref, cut, name=name)
+
+    def forget(self, name: str | None = None) -> Operation:
+        """Parts that never began or ended are given up."""
+        return ops.pushes_forget(self.pushes_ref, name=name)
+
+    def release(self, name: str | None = None) -> Operation:
+        """Pushes go on."""
+        return ops.pushes_release(self.pushes_ref, name=name)

@@ -5,6 +5,7 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench import errors
@@ -19,7 +20,7 @@ from workbench.train.input.queues import WorkerPushes
 from workbench.train.saving.intervals import Interval
 from workbench.train.saving.saver import Saver, absolute, default_saver
 
-__all__ = ["Checkpointer"]
+__all__ = ["Checkpointer", "cuts"]
 
 logger = logging.getLogger("workbench")
 
@@ -54,8 +55,10 @@ class Checkpointer:
         self._pins: dict[str, Tensor] = {}
         self._resume: dict[str, tuple[Tensor, Any]] = {}
         pushes = graph.get_collection(WorkerPushes.COLLECTION)
-        self._hold = [one.hold() for one in pushes]
-        self._release, self._forget = [one.release() for one in pushes], [one.release(forget=True) for one in pushes]
+        self._places, self._hold = [one.place for one in pushes], [one.hold() for one in pushes]
+        self._cuts = [ops.placeholder("string", []) for _ in pushes]
+        self._settle = [one.settle(cut) for one, cut in zip(pushes, self._cuts)]
+        self._forget, self._release = [one.forget() for one in pushes], [one.release() for one in pushes]
         self._input = InputState(graph, scope)
         count = len(groups) + len(self._input.devices)
         for device in dict.fromkeys([*groups, *(op.device for op in graph.operations)]):
@@ -104,21 +107,19 @@ class Checkpointer:
         self._writer.start()
 
     def _pin(self, session: Any) -> dict[str, Any]:
-        """Pin a moment between pushes to several servers."""
-        for again in (True, False):
-            forget = True
+        """Pin a moment between pushes to several servers: what began on one of them has ended on all."""
+        try:
+            begun = [json.loads(text) for text in session.run(self._hold)]
+            feeds = {cut: json.dumps(one) for cut, one in zip(self._cuts, cuts(self._places, begun))}
             try:
-                session.run(self._hold, options=RunOptions(timeout_in_ms=_PUSH_MILLISECONDS))
-                forget = False
-                return self._pin_now(session)
+                session.run(self._settle, feeds, options=RunOptions(timeout_in_ms=_PUSH_MILLISECONDS))
             except errors.DeadlineExceededError:
-                if not forget or not again:
-                    raise
                 logger.warning("workbench: a worker has not ended its push of an update for %.1f s; checkpoints do not wait "
                                "for it any more", _PUSH_MILLISECONDS / 1000)
-            finally:
-                session.run(self._forget if forget else self._release)
-        raise AssertionError
+                session.run(self._forget)
+            return self._pin_now(session)
+        finally:
+            session.run(self._release)
 
     def _pin_now(self, session: Any) -> dict[str, Any]:
         """Pin all that is saved; how far each device's generators, iterators and readers are."""
@@ -191,3 +192,15 @@ class Checkpointer:
             except errors.DataLossError as problem:
                 logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
         return None
+
+
+def cuts(places: Sequence[str], begun: Sequence[Mapping[str, tuple[int, Sequence[str]]]]) -> list[dict[str, int]]:
+    """For each server which pushes it has to have, up to a number of each worker, of those that began at one of them.
+
+    `begun` says of each, by worker, the number of the newest push that did and the `places` that it has parts on.
+    """
+    newest: dict[str, tuple[int, Sequence[str]]] = {}
+    for one in begun:
+        for worker, (number, parts) in one.items():
+            newest[worker] = max((number, parts), newest.get(worker, (-1, ())), key=lambda push: (push[0], len(push[1])))
+    return [{worker: number for worker, (number, parts) in newest.items() if place in parts} for place in places]
