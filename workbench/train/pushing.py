@@ -27,9 +27,12 @@ def pushed(worker: str, apply: Callable[[], Operation]) -> Operation:
     waiting: dict[Operation, tuple[Sequence[object], Sequence[Operation]]] = {}
     parts = _parts(graph.operations[before:])
     for place, updates in parts.items():
+        first = _first(updates, graph.operations[before:])
+        after = [t for t in first.inputs if t.dtype is not resource]
         with graph.only_device(place), graph.name_scope(None), graph.control_dependencies(None):
-            after = [t for t in _first(place, updates, graph.operations[before:]).inputs if t.dtype is not resource]
-            began = _pushes_at(place).begin(f"{worker} {made.name}", tuple(parts), after)
+            pushes = _pushes_at(place)
+            with graph.control_dependencies(first.controls):
+                began = pushes.begin(f"{worker} {made.name}", tuple(parts), after)
         waiting.update((op, (op.inputs, (*op.controls, began))) for op in updates)
     ops.rewire(waiting)
     return made
@@ -56,7 +59,7 @@ def _changes_at(op: Operation) -> str | None:
     return next((t.op.device for t in changes(op) if t.op.kind == "variable"), None)
 
 
-def _first(place: str, updates: Sequence[Operation], made: Sequence[Operation]) -> Operation:
+def _first(updates: Sequence[Operation], made: Sequence[Operation]) -> Operation:
     """The last update that waits for no other one of its place: backpropagation makes its gradient before the others'."""
     late: set[Operation] = set()
     chosen = set(updates)

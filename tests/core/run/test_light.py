@@ -15,6 +15,8 @@ from workbench.core.compile.instance import Instance
 from workbench.core.run.light import LightRun, Script, script_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
+from workbench.core.state.pushes import Pushes
+from workbench.train.input.queues import WorkerPushes
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -143,6 +145,63 @@ def test_what_comes_while_another_thread_computes_is_left_to_it():
     thread.join(60)
     (found, error), = light.answers
     assert error is None and found == [1.0, 1.0, 3.0]
+
+
+def pushing() -> Any:
+    """An update on device 1 of what device 0 sends, in a push."""
+    with wb.device("/cpu:0"):
+        sent = wb.exp(wb.constant(1.0), name="sent")
+    with wb.device("/cpu:1"):
+        pushes = WorkerPushes("place", "pushes")
+        with wb.control_dependencies([pushes.begin("worker", ["place"], [sent])]):
+            return wb.add(sent, 1.0)
+
+
+def pushes_of(light: Light) -> Pushes:
+    return light.instance.container.get("pushes", Pushes, lambda: Pushes("pushes"))
+
+
+def test_a_push_that_nobody_holds_begins_at_once_and_ends_with_the_step():
+    light = Light([pushing()])
+    light.run.start()
+    light.bring(0, np.float32(2))
+    assert light.answers == [([3.0], None)] and light.returned == [light.instance]
+    said = []
+    assert [*pushes_of(light).hold().values()] == [(5, ("place",))]
+    pushes_of(light).settle({}, lambda: said.append("ended"))
+    assert said
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_push_that_is_held_waits_without_a_thread_and_goes_on(early):
+    light = Light([pushing()])
+    pushes_of(light).hold()
+    if early:
+        light.bring(0, np.float32(2))
+    light.run.start()
+    if not early:
+        light.bring(0, np.float32(2))
+    assert light.answers == []
+    pushes_of(light).release()
+    assert light.answers == [([3.0], None)]
+
+
+def test_a_push_that_is_held_is_taken_back_with_its_step():
+    light, error = Light([pushing()]), errors.AbortedError("step 5: somebody else failed")
+    pushes_of(light).hold()
+    light.run.start()
+    light.bring(0, np.float32(2))
+    light.run.cancel(error)
+    pushes_of(light).release()
+    assert light.answers == [(None, error)] and pushes_of(light).hold() == {}
+
+
+def test_a_push_whose_tensor_is_dead_does_not_begin():
+    light = Light([pushing()])
+    light.run.start()
+    light.bring(0, np.zeros(0, np.float32), dead=True)
+    (found, error), = light.answers
+    assert found is None and "a branch that was not taken" in str(error) and pushes_of(light).hold() == {}
 
 
 def test_steps_that_may_wait_for_something_else_or_compute_much_have_no_script():
