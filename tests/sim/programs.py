@@ -286,5 +286,5 @@ def hear(engine: SimEngine, course: Course) -> Steps:
 
 
 PROGRAMS = {made.__name__: made for made in (
-    serve, push, count, lead, follow, retire, evaluate, admit, hold, settle, release, first, second, work, update, fill, shut, leave,
-    restore, start, read, tell, hear)}
+    serve, push, count, lead, follow, retire, evaluate, admit, hold, settle, release, first, second, work, update, fill, shut,
+    leave, restore, start, read, tell, hear)}

@@ -10,7 +10,6 @@ import pytest
 
 import workbench as wb
 from tests.eventually import eventually
-from workbench import errors
 from workbench.core.state import checkpoint
 from workbench.train.pushing import pushed
 from workbench.train.replicas import Tower, replicate

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph

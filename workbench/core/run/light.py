@@ -54,7 +54,6 @@ def script_of(plan: Plan) -> Script | None:
     receives = [segment for segment in plan.segments if segment.kind == "receive"]
     needs = {segment.index: frozenset((place,)) for place, segment in enumerate(receives)}      # segment -> places
     makers = {tensor: segment.index for segment in plan.segments for tensor in segment.outputs}
-    makers |= {tensor: segment.index for segment in plan.segments if segment.kind == "blocking" for tensor in segment.op.outputs}
     scenes: list[Scene] = []
     places = itertools.count(len(receives))
     for segment in plan.segments:

@@ -59,7 +59,7 @@ class Pushes:
         return lambda: self._withdraw(part)
 
     def hold(self) -> dict[str, tuple[int, tuple[str, ...]]]:
-        """No part begins from now on. The newest push that did of each worker, since the last moment: its number, its places."""
+        """No part begins from now on. The newest push that did of each worker since the last moment: its number, its places."""
         with self._lock:
             self.held, self._cut = True, {}
             return dict(self.newest)
@@ -132,4 +132,5 @@ class Pushes:
 
     def _has(self, worker: str, number: int) -> bool:
         """Has the push come, or a later one of the worker, which has given it up?"""
-        return max(self._number(worker), self._whole.get(worker, -1)) >= number or any(part.worker == worker and part.number > number for part in self._coming)
+        newest = max(self._number(worker), self._whole.get(worker, -1))
+        return newest >= number or any(part.worker == worker and part.number > number for part in self._coming)

@@ -305,7 +305,7 @@ class WorkerPushes:
         return ops.pushes_hold(self.pushes_ref, name=name)
 
     def settle(self, cut: Tensor, name: str | None = None) -> Operation:
-        """Parts up to the numbers in `cut` (JSON: worker -> number) begin nevertheless; the step waits until they have ended."""
+        """Parts up to the numbers in `cut` (JSON: worker -> number) begin nevertheless; waits until they have ended."""
         return ops.pushes_settle(self.pushes_ref, cut, name=name)
 
     def forget(self, name: str | None = None) -> Operation:
