@@ -137,9 +137,9 @@ def release(engine: SimEngine, course: Course) -> Steps:
     """Pushes go on; where it is so fed, those under way are given up."""
     if course.feeds["0"]:
         engine.p.forget()
-    engine.p.release()
+    held = engine.p.release()
     yield kernel(0.0)
-    return []
+    return [np.float64(held)]
 
 
 def first(engine: SimEngine, course: Course) -> Steps:

@@ -140,13 +140,12 @@ def _bounded(scene: Scene) -> Clients:
     def saver() -> None:
         while left:
             session = scene.attempts.mark().generation
-            held = scene.run("saver", "hold", None, PATIENCE)
-            if not isinstance(held, errors.Error):
-                held = scene.run("saver", "settle", _to_settle(held), PATIENCE)
-            values = held if isinstance(held, errors.Error) else scene.run("saver", "read", None, PATIENCE)
-            if session == scene.attempts.mark().generation:
-                whole("saver", "release", dict.fromkeys(SERVERS, (isinstance(held, errors.Error),)), PATIENCE)
-            if not isinstance(values, errors.Error):
+            begun = scene.run("saver", "hold", None, PATIENCE)
+            settled = begun if isinstance(begun, errors.Error) else scene.run("saver", "settle", _to_settle(begun), PATIENCE)
+            values = settled if isinstance(settled, errors.Error) else scene.run("saver", "read", None, PATIENCE)
+            held = whole("saver", "release", dict.fromkeys(SERVERS, (isinstance(settled, errors.Error),)), PATIENCE)
+            if not isinstance(values, errors.Error) and not isinstance(held, errors.Error) and all(
+                    bool(found) for found, in held.values()):      # else the tasks were opened anew in between
                 scene.save(values, session)
             scene.world.wait(lambda: False, scene.world.random.uniform(0.0, 1.0))
     clients = {f"replica {n}": lambda n=n: replica(n) for n in range(len(WORKERS))}      # type: ignore[misc]

@@ -72,6 +72,14 @@ def test_what_was_whole_at_the_last_moment_does_not_begin_anew_with_another_try(
     assert server.pushes.hold() == {}
 
 
+def test_a_server_that_is_new_since_it_was_held_says_so():
+    """What is read of it is not of the moment that the others hold."""
+    server = Server()
+    server.come("a", 1)
+    assert server.settle(b=7) and not server.pushes.release()
+    assert server.pushes.hold() == {"a": (1, BOTH)} and server.pushes.release()
+
+
 def test_two_who_settle_the_same_are_both_told():
     """Two programs of one graph may name the same pushes."""
     server = Server()

@@ -282,11 +282,10 @@ def pushes_forget(handle: Pushes) -> tuple[()]:
     return ()
 
 
-@op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
-def pushes_release(handle: Pushes) -> tuple[()]:
-    """Pushes go on."""
-    handle.release()
-    return ()
+@op("handle[] -> []", types="resource -> bool", stateful=True, differentiable=False)
+def pushes_release(handle: Pushes) -> Array:
+    """Pushes go on. False where they did all the time: the server was opened anew since it was told to hold them."""
+    return np.asarray(handle.release())
 
 
 # accumulators

@@ -65,10 +65,10 @@ class Pushes:
             return dict(self.newest)
 
     def settle(self, cut: Mapping[str, int], done: Call) -> Call:
-        """Let begin what `cut` says, up to a number of each worker; `done` is called when it has ended. Returns what takes the
-        attempt back."""
+        """Let begin what `cut` says, up to a number of each worker; `done` is called when it has ended, or at once where nothing
+        is held, see `release`. Returns what takes the attempt back."""
         with self._lock:
-            self._cut = cut
+            self._cut = cut if self.held else {}
             self._waiting.append(done)
         self._serve()
         return lambda: self._give_up(done)
@@ -82,11 +82,12 @@ class Pushes:
             self._under_way.clear()
         self._serve()
 
-    def release(self) -> None:
-        """Pushes go on."""
+    def release(self) -> bool:
+        """Pushes go on. False where they did all the time: the server was opened anew since it was told to hold them."""
         with self._lock:
-            self.held, self._cut = False, {}
+            held, self.held, self._cut = self.held, False, {}
         self._serve()
+        return held
 
     def close(self, cancel_pending: bool = True) -> None:
         """Nobody waits any more."""
@@ -123,10 +124,11 @@ class Pushes:
             for part in may:
                 self._begun(part)
             calls = [part.begun for part in may]
-            if self._waiting and not self._under_way and all(self._has(*one) for one in self._cut.items()):
+            if self._waiting and not (self.held and self._under_way) and all(self._has(*one) for one in self._cut.items()):
                 calls, self._waiting = [*calls, *self._waiting], []
-                self.newest.clear()      # all that began is whole everywhere
-                self._whole = self._cut
+                if self.held:      # all that began is whole everywhere
+                    self.newest.clear()
+                    self._whole = self._cut
         for call in calls:
             call()
 

@@ -312,6 +312,6 @@ class WorkerPushes:
         """Parts that never began or ended are given up."""
         return ops.pushes_forget(self.pushes_ref, name=name)
 
-    def release(self, name: str | None = None) -> Operation:
-        """Pushes go on."""
+    def release(self, name: str | None = None) -> Tensor:
+        """Pushes go on. False where they did all the time: the server was opened anew since it was told to hold them."""
         return ops.pushes_release(self.pushes_ref, name=name)

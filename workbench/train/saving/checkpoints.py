@@ -54,7 +54,7 @@ class Checkpointer:
         self._records: list[Tensor] = []
         self._pins: dict[str, Tensor] = {}
         self._resume: dict[str, tuple[Tensor, Any]] = {}
-        pushes = graph.get_collection(WorkerPushes.COLLECTION)
+        pushes = list({one.place: one for one in graph.get_collection(WorkerPushes.COLLECTION)}.values())
         self._places, self._hold = [one.place for one in pushes], [one.hold() for one in pushes]
         self._cuts = [ops.placeholder("string", []) for _ in pushes]
         self._settle = [one.settle(cut) for one, cut in zip(pushes, self._cuts)]
@@ -117,9 +117,13 @@ class Checkpointer:
                 logger.warning("workbench: a worker has not ended its push of an update for %.1f s; checkpoints do not wait "
                                "for it any more", _PUSH_MILLISECONDS / 1000)
                 session.run(self._forget)
-            return self._pin_now(session)
+            found = self._pin_now(session)
         finally:
-            session.run(self._release)
+            held = session.run(self._release)
+        if not all(held):
+            raise errors.AbortedError("checkpoint: tasks were opened anew while it was pinned, so that it is none of one moment; "
+                                      "it is dropped, save again")
+        return found
 
     def _pin_now(self, session: Any) -> dict[str, Any]:
         """Pin all that is saved; how far each device's generators, iterators and readers are."""
