@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.dask import launch
-from workbench.cluster.dask.choice import Wishes
+from workbench.cluster.dask.choice import ResourcesTaken, Wishes
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.upgrade import Hello, connect, connect_all
@@ -55,7 +55,8 @@ async def connect_tasks(client: Any, wanted: Wishes, hellos: Mapping[str, Hello]
     """task -> (address of its Dask worker, connection), on the client's loop; `hellos` are by task.
 
     With `patience` (seconds) only workers that answer are taken, and more are waited for when there are too few. Those that
-    the client's cluster has asked for and that are not there yet are waited for, for `timeout` seconds, in any case.
+    the client's cluster has asked for and that are not there yet, and resources that somebody else has, are waited for, for
+    `timeout` seconds, in any case.
     FailedPreconditionError when the scheduler is gone: its workers end with it, so nothing is left to open tasks on.
     """
     try:
@@ -78,9 +79,9 @@ async def _find(client: Any, tasks: tuple[str, ...], wanted: Wishes, patience: f
     while True:
         try:
             return await launch.choose_workers(client, tasks, wanted, answering=patience > 0)
-        except errors.ResourceExhaustedError:
-            waited = time.monotonic() - begun
-            if waited > patience and (waited > timeout or not await launch.more_to_come(client)):
+        except errors.ResourceExhaustedError as error:
+            waited, coming = time.monotonic() - begun, isinstance(error, ResourcesTaken)
+            if waited > patience and (waited > timeout or not (coming or await launch.more_to_come(client))):
                 raise
             launch.call_again(client)
         await asyncio.sleep(_AGAIN_SECONDS)

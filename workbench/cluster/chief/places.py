@@ -28,6 +28,8 @@ from workbench.core.trace import Journal
 
 __all__ = ["Addresses", "DaskWorkers", "Place"]
 
+_CHOICES = 5      # how often other workers can be chosen where somebody else was faster, within what an answer may take
+
 logger = logging.getLogger("workbench")
 
 Found = dict[str, tuple[str, Connection]]      # task -> (address of its process, connection)
@@ -75,12 +77,14 @@ class DaskWorkers:
             self.client, self._owns_client = launch.resolve(client, timeout)
 
     def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
-        until = time.monotonic() + patience
+        begun = time.monotonic()
+        until = begun + max(patience, timeout if self._wanted.resources else 0.0)
         while True:
-            found = self._connected(hellos, pool, timeout, max(0.0, until - time.monotonic()))
+            found = self._connected(hellos, pool, timeout, max(0.0, begun + patience - time.monotonic()))
             self._leases = Leases(self.client, next(iter(hellos.values())).session)
             try:
-                self._leases.demand({task: address for task, (address, _) in found.items()}, self._wanted.resources, timeout)
+                self._leases.demand({task: address for task, (address, _) in found.items()}, self._wanted.resources,
+                                    timeout / _CHOICES)
                 return found
             except BaseException as error:
                 for _, connection in found.values():

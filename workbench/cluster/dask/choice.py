@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench import errors
 
-__all__ = ["Amounts", "Wishes", "assign", "limited", "tasks_of", "wishes", "written"]
+__all__ = ["Amounts", "ResourcesTaken", "Wishes", "assign", "limited", "tasks_of", "wishes", "written"]
 
 Amounts = Mapping[str, float]      # resource of Dask -> how much of it
 
@@ -52,7 +52,7 @@ def wishes(tasks: Sequence[str], workers: Mapping[str, Any] | None, resources: M
 def assign(tasks: Sequence[str], workers: Mapping[str, Mapping[str, Any]], hosted: Mapping[str, int],
            wanted: Wishes = Wishes()) -> dict[str, str]:
     """task -> address, from what Dask knows of its `workers` (address -> name, host …; `free` are the resources that nobody
-    has taken) and how many tasks each has.
+    has taken, `holders` which tasks have others) and how many tasks each has.
 
     A worker that is named may have several tasks. Each other task gets a worker of its own, of those with fewest tasks; one of
     each host before a second of any, so that the first tasks, the parameter servers, share no machine while there are others.
@@ -107,12 +107,18 @@ def _has(worker: Mapping[str, Any], amounts: Amounts) -> bool:
     return all(free.get(name, 0) >= amount for name, amount in amounts.items())
 
 
+class ResourcesTaken(errors.ResourceExhaustedError):
+    """What is asked for is there, and somebody else has it: it may be free again soon."""
+
+
 def _too_few(task: str, tasks: Sequence[str], ranked: Sequence[str], workers: Mapping[str, Mapping[str, Any]],
              wanted: Wishes) -> errors.ResourceExhaustedError:
     amounts = wanted.resources[task]
     able = [address for address in ranked if _has(workers[address], amounts)]
     alike = [other for other in tasks if wanted.resources[other] == amounts]
-    return errors.ResourceExhaustedError(
+    if_free = [address for address in ranked if _has({"free": workers[address].get("resources")}, amounts)]
+    kind = ResourcesTaken if len(if_free) >= len(alike) else errors.ResourceExhaustedError
+    return kind(
         f"Cluster: {_counts(alike)} need {len(alike)} workers that have {written(amounts)} free each, but there are "
         f"{len(able)}: {_described(ranked, workers, amounts)}; start workers with --resources {_flag(amounts)!r}, end what has "
         "taken them, or ask for fewer tasks")
@@ -125,7 +131,8 @@ def _described(addresses: Collection[str], workers: Mapping[str, Mapping[str, An
         worker = workers[address]
         total, free = worker.get("resources") or {}, worker.get("free") or {}
         parts = [f"{name}={total[name]:g}, {free.get(name, 0):g} free" if name in total else f"no {name}" for name in amounts]
-        said.append(f"{_name(worker)} has {' and '.join(parts)}")
+        holders = "" if _has(worker, amounts) else ", ".join(worker.get("holders", ()))
+        said.append(f"{_name(worker)} has {' and '.join(parts)}{holders and f' ({holders} has it)'}")
     return ", ".join(said[:8]) + (f" and {len(said) - 8} more" if len(said) > 8 else "") or "no worker is left"
 
 

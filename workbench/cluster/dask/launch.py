@@ -158,7 +158,7 @@ async def choose_workers(client: Client, tasks: tuple[str, ...], wanted: Wishes,
     enough = len(tasks) if answering and not wanted.resources else len(info)
     idle = await _idle(client, list(info), enough)
     hosted = {address: idle[address].hosted for address in info if not answering or idle[address].hosted < _SILENT}
-    workers = {address: {**info[address], "free": idle[address].free} for address in hosted}
+    workers = {address: {**info[address], "free": idle[address].free, "holders": idle[address].holders} for address in hosted}
     if workers and all(count == _SILENT for count in hosted.values()):
         raise errors.UnavailableError(
             f"Cluster: the Dask scheduler at {client.scheduler.address} answers but none of its {len(workers)} workers does, "
@@ -193,10 +193,11 @@ def call_again(client: Client) -> None:
 
 
 class _Idle(NamedTuple):
-    """How many tasks a worker has, and which of Dask's resources nobody has taken."""
+    """How many tasks a worker has, which of Dask's resources nobody has taken, and which tasks have others, for people."""
 
     hosted: int
     free: Mapping[str, float] = MappingProxyType({})
+    holders: tuple[str, ...] = ()
 
 
 async def _idle(client: Client, addresses: list[str], enough: int) -> dict[str, _Idle]:
@@ -218,7 +219,8 @@ async def _ask(client: Client, address: str) -> _Idle:
     try:
         async with asyncio.timeout(_PATIENCE):
             status = await client.rpc(address).wb_status()
-        return _Idle(int(status["hosted"]), dict(status["free"]))
+        holders = tuple(f"{task} of session {session:016x}" for session, task in sorted(status["leased"]))
+        return _Idle(int(status["hosted"]), dict(status["free"]), holders)
     except (OSError, TimeoutError, KeyError, TypeError) as error:
         logger.warning("workbench: worker %s did not say what it hosts (%s); it is used last", address,
                        str(error) or type(error).__name__)
