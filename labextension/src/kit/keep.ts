@@ -13,12 +13,19 @@ export function say(node: HTMLElement, text: string): void {
   }
 }
 
-/** Does it, and selects again what of `within` was selected, to the end of a text where that was to its end. */
+/**
+ * Does it, and selects again what of `within` was selected, to the end of a text where that was to its end.
+ *
+ * NOTE: never ask a selection for `isCollapsed`, `type` or `rangeCount`: the page is laid out to answer, once for each word that
+ * changes. Where it begins and ends is known without.
+ */
 function selecting(within: Node, does: () => void): void {
-  const selection = document.getSelection();
-  const { anchorNode, anchorOffset, focusNode, focusOffset } = selection ?? {};
+  const { anchorNode, anchorOffset, focusNode, focusOffset } = document.getSelection() ?? {};
   const held =
-    anchorNode && focusNode && !selection!.isCollapsed && [anchorNode, focusNode].some(node => within.contains(node));
+    anchorNode &&
+    focusNode &&
+    (anchorNode !== focusNode || anchorOffset !== focusOffset) &&
+    [anchorNode, focusNode].some(node => within.contains(node));
   if (!held) {
     does();
     return;
@@ -32,7 +39,7 @@ function selecting(within: Node, does: () => void): void {
     offset === end ? lengthOf(node) : Math.min(offset, lengthOf(node))
   );
   if (anchorNode.isConnected && focusNode.isConnected) {
-    selection!.setBaseAndExtent(anchorNode, from, focusNode, to);
+    document.getSelection()!.setBaseAndExtent(anchorNode, from, focusNode, to);
   }
 }
 
