@@ -1,6 +1,7 @@
 """What the panel costs a page, counted: bytes of an update, drawings of what did not change, words while nobody looks."""
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ ALONE = 10_000       # milliseconds of JupyterLab without us
 UPDATE, SILENT = re.compile(rb'"kind":\s*"update"'), re.compile(rb'"topics":\s*\{\}')
 AROUND = 4_000       # bytes of the message around an update: its header, and the parts that say where its buffers lie
 CHANGING = 4         # canvases of a page that change with an update: its charts; the colours of its graph hardly ever
+LAYOUTS = 3          # of the page with an update: those of JupyterLab, and one of ours, however many words changed
 POLLS = 600
 WINDOWS = 20
 COUNT = """() => {
@@ -69,6 +71,15 @@ class Meter:
         """The next updates."""
         return self._measured(what, lambda: line.more(count))
 
+    def each_view(self, lab: Lab, line: Line, rounds: int) -> None:
+        """So often each wide view in turn, while the program trains."""
+        tabs = lab.page.locator(".wb-Panel [role=tab]")
+        for _ in range(rounds):
+            for i in range(tabs.count()):
+                tabs.nth(i).click()
+                line.more(2)
+                self.during(f"running, {tabs.nth(i).inner_text()}", line, 20)
+
     def beside(self, what: str, lab: Lab) -> None:
         """JupyterLab by itself: a cell runs that knows nothing of us."""
         lab.open(lab.server.notebook("plain.ipynb", "import time\nwhile True:\n    time.sleep(0.02)"))
@@ -84,6 +95,14 @@ class Meter:
         self._note(what, part)
         print(f"{what}: the page takes {part:.1f} % of a core")
         return made
+
+
+def layouts(lab: Lab) -> Callable[[], int]:
+    """What tells how often the page was laid out until then."""
+    session = lab.page.context.new_cdp_session(lab.page)
+    session.send("Performance.enable")
+    named = "LayoutCount"
+    return lambda: next(one["value"] for one in session.send("Performance.getMetrics")["metrics"] if one["name"] == named)
 
 
 def silent(lab: Lab, line: Line, meter: Meter, what: str) -> int:
@@ -105,13 +124,17 @@ def test_updates_are_small_nothing_is_drawn_twice_and_who_is_hidden_hears_that_t
     start(lab, notebook(START, FOREVER))
     lab.page.wait_for_selector(NODE, state="attached")
     lab.wait(BEYOND, 100)
-    before = len(line.updates)
+    before, laid_out = len(line.updates), layouts(lab)
     lab.page.evaluate(COUNT)
+    begun = laid_out()
     meter.during("running", line, 40)
+    laid = laid_out() - begun
     drawn = lab.page.evaluate("() => window.wbDrawn")
     heard = len(line.updates) - before      # those that came just before the first and behind the last of the forty, too
     assert max(map(len, line.updates)) <= LARGEST + AROUND
     assert 0 < drawn <= CHANGING * (heard + 2)
+    assert laid <= LAYOUTS * (heard + 2), "a page is laid out with an update, not with each of its words"
+    meter.each_view(lab, line, int(os.environ.get("WB_ROUNDS", "0")))
 
     assert lab.page.evaluate(ANSWER, ["Stop", "stopped"]) < HANGS
     assert silent(lab, line, meter, "stopped") == 0, "nothing new was drawn again"
