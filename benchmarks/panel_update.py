@@ -3,7 +3,7 @@
     python -m benchmarks.panel_update [TOPIC ...]
 
 One turn of the hub, of which there are ten a second, and one page's update, packed, and what seven more pages add to one. Means
-are those of all turns, "reading" is the median of those that read what is new: two or three of ten, the others cost next to
+are those of all turns, "reading" is the median of those that read what is new: two of ten, the others cost next to
 nothing. A program makes twenty steps a second; they are recorded as often as a chief has them recorded, who pays a hundredth of
 the time for taking in their spans, as tasks send them ("taking", of all turns; "steps", recorded a second). --all: all twenty,
 more than any chief would. Then ratios of means, which say as much on a busy machine: what the timeline adds, what eight pages
@@ -23,7 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from workbench.cluster.chief.beat import Beat
 from workbench.cluster.chief.sampling import _RARELY, _RECORD_SECONDS, _SHARE
+from workbench.cluster.task.steps import LATE
 from workbench.cluster.wire import messages
 from workbench.cluster.wire.frames import HEADER, Frame, parse_header
 from workbench.core.pace import Pace
@@ -67,7 +69,8 @@ class Told:
         self._spans[span.task].append(span)
 
     def frames(self) -> list[tuple[str, Frame]]:
-        return [(task, sent(messages.SpanBatch(0, spans[-1].end, tuple(spans)))) for task, spans in self._spans.items()]
+        until = max(span.end for spans in self._spans.values() for span in spans) + LATE
+        return [(task, sent(messages.SpanBatch(0, until, tuple(spans)))) for task, spans in self._spans.items()]
 
 
 def sent(message: messages.Message) -> Frame:
@@ -78,26 +81,34 @@ def sent(message: messages.Message) -> Frame:
 
 
 class Chief:
-    """Takes in what tasks tell, as `cluster/chief` does, and says which steps are recorded."""
+    """Takes in what tasks tell when it asks them, as `cluster/chief` does, and says which steps are recorded."""
 
     def __init__(self, journal: Journal, all_of_them: bool) -> None:
         self._journal, self._all = journal, all_of_them
-        self._pace = Pace(_SHARE, 1, _RECORD_SECONDS, _RARELY)
-        self.steps = 0
-        self.taking = 0.0
+        self._pace, self._beat = Pace(_SHARE, 1, _RECORD_SECONDS, _RARELY), Beat()
+        self._untold: list[tuple[str, Frame]] = []
+        self.steps, self.taking = 0, 0.0
 
     def runs(self, number: int, now: float, workers: int) -> None:
         if now < self._pace.due and not self._all:
             return
         told = Told()
         step(told, number, now, workers)
-        frames, began = told.frames(), time.thread_time()
-        for task, frame in frames:
-            self._journal.merge(task, messages.decode(frame).spans)      # type: ignore[attr-defined]
-        took = time.thread_time() - began
-        self._pace.paid(now, took)
-        self.taking += took
+        self._untold += told.frames()
+        self._beat.recorded()
+        self._pace.paid(now, self.taking / self.steps if self.taking else 1.0)
         self.steps += 1
+
+    def asks(self) -> None:
+        if self._beat.due > time.perf_counter():
+            return
+        self._beat.asking()
+        began = time.thread_time()
+        for task, frame in self._untold:
+            batch: Any = messages.decode(frame)
+            self._journal.merge(task, batch.spans, lost=batch.lost, until=batch.until)
+        self._untold.clear()
+        self.taking += time.thread_time() - began
 
 
 class Sent:
@@ -118,6 +129,8 @@ def measure(workers: int, topics: list[str], pages: int = 1,
     journal.enabled = True
     hub, to_pages = Hub(journal), Sent()
     chief = Chief(journal, every)
+    for task in (*(f"/job:worker/task:{i}" for i in range(workers)), *(f"/job:ps/task:{i}" for i in range(4))):
+        journal.task(task, "joined")
     peers = [Peer(to_pages, hub, gate, answered=True) for _ in range(pages)]
     for peer in peers:
         peer.watcher.watch(dict.fromkeys(topics))
@@ -127,6 +140,7 @@ def measure(workers: int, topics: list[str], pages: int = 1,
         for i in range(STEPS):
             chief.runs(number, now - 1.0 + i / RATE, workers)
             number += 1
+        chief.asks()
         before, began = hub._looks, time.thread_time()
         hub.turn()
         looked = time.thread_time()

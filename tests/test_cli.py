@@ -103,7 +103,7 @@ def judged(monkeypatch):
     journal.enabled = True
     monkeypatch.setattr(screens, "journal", journal)
     monkeypatch.setattr(screens, "SUMMARY_SECONDS", 0.0)
-    for name in ("books.JUDGED", "books.SPARING", "accounting.SETTLED"):
+    for name in ("books.JUDGED", "accounting.SETTLED"):
         monkeypatch.setattr(f"workbench.viz.{name}", 0.0)
     return journal
 

@@ -93,7 +93,6 @@ def _joined(before: dict[str, Any] | None, news: dict[str, Any], columns: tuple[
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps are accounted for at once."""
     monkeypatch.setattr("workbench.viz.books.JUDGED", 0.0)
-    monkeypatch.setattr("workbench.viz.books.SPARING", 0.0)
     monkeypatch.setattr("workbench.viz.books.SLICE", float("inf"))
     monkeypatch.setattr("workbench.viz.accounting.SETTLED", 0.0)
 
@@ -274,7 +273,6 @@ def test_a_verdict_that_costs_much_is_still_at_most_a_second_old(monkeypatch):
 
 def test_a_verdict_over_many_tasks_is_made_in_slices(monkeypatch):
     monkeypatch.setattr("workbench.viz.books.JUDGED", 0.0)
-    monkeypatch.setattr("workbench.viz.books.SPARING", 0.0)
     monkeypatch.setattr("workbench.viz.books.SLICE", 0.0)
     monkeypatch.setattr("workbench.viz.books.PACE", float("inf"))
     monkeypatch.setattr("workbench.viz.accounting.SETTLED", 0.0)
@@ -384,6 +382,7 @@ def test_eight_pages_that_have_the_same_are_told_one_picture(journal):
 
 def test_the_journal_is_read_on_a_beat_and_at_once_where_somebody_asks_or_the_state_is_another(journal, monkeypatch):
     clock = Clock()
+    clock.now = float(int(clock.now))      # whole, and eighths of a second: sums of tenths lie beside a beat now and then
     monkeypatch.setattr("workbench.viz.hub.time", clock)
     hub, looks = hub_of(journal), []
     journal.set_status(state="running", session="session_0")
@@ -648,3 +647,24 @@ def test_every_topic_is_one_file_and_part_of_the_contract():
 
     for topic, kind in views.VIEWS.items():
         assert kind.__module__.startswith("workbench.viz.views.") and f"  {topic}: {kind.record.__name__};" in text()
+
+
+def test_where_tasks_elsewhere_tell_the_journal_is_read_when_all_have(monkeypatch):
+    """Not just before: what is shown would be older by a beat."""
+    clock = Clock()
+    clock.now = float(int(clock.now))
+    monkeypatch.setattr("workbench.viz.hub.time", clock)
+    journal, looks, began = Journal(), [], clock.now
+    tasks = [f"/job:worker/task:{i}" for i in range(2)]
+    for task in tasks:
+        journal.task(task, "joined")
+    hub = hub_of(journal)
+    page, look = Page(hub, work={}), hub.look
+    monkeypatch.setattr(hub, "look", lambda now: (looks.append(round(8 * (clock.now - began))), look(now)))
+    for turn in range(1, 41):      # eighths of a second
+        clock.now += 0.125
+        if turn <= 20 and turn % 5 < 2:      # one after the other, until the third second
+            journal.merge(tasks[turn % 5], (), until=clock.now)
+        hub.turn()
+    assert page.watcher.topics
+    assert looks == [1, 5, 8, 11, 16, 24, 28, 32, 36, 40], "soon each time that the second one has told; then on a beat"

@@ -163,7 +163,7 @@ def test_a_task_that_was_lost_before_it_told_of_most_steps_has_a_row_everywhere_
 
 def test_a_training_is_judged_by_its_own_steps_as_soon_as_one_is_known(monkeypatch):
     """Those of the one before it, which was slowed, are more, and took longer."""
-    at_once = {"books.JUDGED": 0.0, "books.SPARING": 0.0, "books.SLICE": float("inf"), "accounting.SETTLED": 0.0}
+    at_once = {"books.JUDGED": 0.0, "books.SLICE": float("inf"), "accounting.SETTLED": 0.0}
     for name, value in at_once.items():
         monkeypatch.setattr(f"workbench.viz.{name}", value)
     journal, slow = record(Plant(workers=2, servers=1, work={task("worker", 1): 3.0})), task("worker", 1)

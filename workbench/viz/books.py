@@ -17,7 +17,7 @@ from workbench.viz.verdict import BEFORE, UNKNOWN, Summary, complete, judging
 
 __all__ = ["Books", "Sample", "books_of"]
 
-JUDGED = 0.5  # seconds between two verdicts
+JUDGED = 0.35  # seconds between the beginnings of two verdicts, less than between two looks: each takes all that was told
 SAMPLED = 3500  # spans per second, as they usually come, beyond which one step in two, in four, … is accounted for
 SHORTEST = 0.1  # seconds in which spans came, at least: a batch that was read sooner is no higher rate
 STEP = 15  # spans that a step counts for besides its own: what it costs however few it has
@@ -27,9 +27,7 @@ FIRST = 500  # for the first one
 SLICE = 0.002  # seconds of work per update after the first verdict, and
 _SCATTER = 2654435761  # Knuth's multiplicative hash: the steps of a sample lie at no regular distance
 PACE = 0.1  # seconds that a verdict may take once it has begun: a slice is long enough for that
-FRESH = 0.9  # seconds between the beginnings of two verdicts, at most, where one is wanted: with `PACE` a second
 FIRST_COST = 0.02  # seconds, at most, that the first one counts for
-SPARING = 200.0  # the next verdict begins when this many times the cost of the last one has passed, within `FRESH`
 
 
 class Sample:
@@ -123,7 +121,7 @@ class Books:
         if self._judged is not before:
             # the first one had everything to read, and a pause of the garbage collector says nothing of the next one
             usual = min(self._cost, 2 * self._last_cost if self._last_cost else FIRST_COST)
-            self._next = self._began + min(FRESH, max(JUDGED, SPARING * usual))
+            self._next = self._began + JUDGED
             self._cost, self._last_cost = 0.0, usual
         self._show()
 

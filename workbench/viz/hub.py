@@ -22,6 +22,9 @@ __all__ = ["BEAT", "HEARTBEAT", "LARGEST", "RATE", "Hub", "Sink", "Watcher", "hu
 
 RATE = 10.0  # updates per second, at most
 BEAT = 0.5  # seconds between two looks at the journal of which nobody asked for one: pages are told no more often
+SOON = 0.35  # seconds after a look from which on one follows as soon as all tasks elsewhere have told more
+TOGETHER = 0.2  # seconds that the answers of tasks asked at once lie apart, at most: until then not all have told more
+LATEST = 0.9  # seconds between two looks while tasks elsewhere tell what they did: else one would come just before they do
 LARGEST = 64_000  # bytes of an update
 HEARTBEAT = 1.0  # seconds between two looks while nobody watches anything
 DESCRIBED = 20  # lost tasks whose cause and fix travel; of the others the name
@@ -147,6 +150,7 @@ class Hub:
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
         self._asked, self._looked = True, float("-inf")  # did somebody since the last look, and when that was
+        self._told, self._telling = journal.told, False  # until when all tasks elsewhere had told then; more than before?
         self.said = self.status()  # the status at the last look
 
     # watching
@@ -194,7 +198,8 @@ class Hub:
         """Read what is new, once for all views that somebody watches."""
         now = time.perf_counter() if now is None else now
         with self._lock:
-            self._asked, self._looked = False, now
+            told, self._asked, self._looked = self.journal.told, False, now
+            self._told, self._telling = told, told - self._told >= TOGETHER
             self._looks += 1
             watched = self.watched
             self._shared.renew()
@@ -208,10 +213,11 @@ class Hub:
             self.said = self.status()
 
     def turn(self) -> None:
-        """Look where it is time, somebody asked, the state is another or a verdict is in work for those who watch; else at
-        the state alone."""
+        """Look where it is time, somebody asked, the state is another, tasks elsewhere have told more or a verdict is in work
+        for those who watch; else at the state alone."""
         now, said = time.perf_counter(), self.status()
-        due = self._asked or now - self._looked >= BEAT or said["state"] != self.said["state"]
+        beat = SOON if self.journal.told - self._told >= TOGETHER else LATEST if self._telling else BEAT
+        due = self._asked or now - self._looked >= beat or said["state"] != self.said["state"]
         if due or (self._books.judging and self._accounted):
             self.look(now)
         else:

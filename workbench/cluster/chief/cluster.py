@@ -36,7 +36,7 @@ __all__ = ["Cluster"]
 
 logger = logging.getLogger("workbench")
 
-_PROBE_SECONDS = 0.5      # clocks, spans and dashboard rows travel this often
+_PROBE_SECONDS = 0.5      # of a beat, in which what does not answer is counted
 _GOODBYE_SECONDS = 3.0
 
 
@@ -78,7 +78,7 @@ class Cluster(Staying):
         self._programs: dict[str, tuple[dict[str, bytes], dict[str, Iterable[str]]]] = {}      # what recover() registers again
         self._tracker = Tracker(self.session, self._members, heartbeat, journal)
         self._tracker.group = self._group
-        self._closing, self._opening, self._stopping = threading.RLock(), threading.RLock(), threading.Event()
+        self._closing, self._opening = threading.RLock(), threading.RLock()
         self._over, self._process = False, os.getpid()
         self._watcher: threading.Thread | None = None
         self._patience = 0.0                                    # seconds that tasks which are not there yet are waited for
@@ -329,7 +329,7 @@ class Cluster(Staying):
 
     # watching
     def _watch(self) -> None:
-        while not self._stopping.wait(_PROBE_SECONDS):
+        while self._tracker.beat.wait():
             try:
                 self._look_after()
             except Exception:                                   # whatever it is: failure detection must go on
@@ -340,15 +340,15 @@ class Cluster(Staying):
             if member.lost is None and member.unanswered * _PROBE_SECONDS > self.heartbeat:
                 self._tracker.on_lost(member, errors.DeadlineExceededError(f"no sign of life for {self.heartbeat:g} s"))
         self._group.look_after()
-        self._probe_all()
+        self._probe_all(self._tracker.beat.asking())
         self._place.summary()
 
-    def _probe_all(self) -> None:
+    def _probe_all(self, beats: float = 1.0) -> None:
         for member in list(self._members.values()):
             if member.lost is None:
                 with contextlib.suppress(errors.UnavailableError):       # its close handler reports it
                     member.post_backlog()
-                    member.probe()
+                    member.probe(beats)
 
     # closing
     def close(self) -> None:
@@ -360,7 +360,7 @@ class Cluster(Staying):
             return
         with self._closing:
             if not self._over:
-                self._stopping.set()
+                self._tracker.beat.end()
                 self._close()
                 self._over = True
                 atexit.unregister(self.close)

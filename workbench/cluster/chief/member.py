@@ -53,7 +53,7 @@ class Member:
         self.session, self.epoch = connection.session, epoch
         self.pid = 0
         self.lost: errors.Error | None = None      # why it is unusable
-        self.unanswered = 0                        # probes since anything was heard
+        self.unanswered = 0.0                      # half seconds of probes since anything was heard
         self._pieces = 0                           # of long transfers, when last looked at
         self.steps = 0
         self.last_seconds = 0.0
@@ -158,7 +158,7 @@ class Member:
     def _on_frame(self, connection: Connection, frame: Frame) -> None:
         header = frame[0]
         kind, number = header[0], header[5]
-        self.unanswered = 0
+        self.unanswered = 0.0
         if kind == THROUGH:                         # nearly all
             self._listener.on_through(number, decode_through(frame), [])
             return
@@ -212,11 +212,11 @@ class Member:
             request.set(reason)
 
     # clock (NTP: D. Mills, RFC 5905, on-wire protocol)
-    def probe(self) -> None:
-        """Ask for the task's clock; the answer also brings its trace spans."""
+    def probe(self, beats: float = 1.0) -> None:
+        """Ask for the task's clock, so many half seconds after the last time; the answer also brings its trace spans."""
         if self._pieces != self.connection.pieces:       # it cannot answer meanwhile, but takes or gives a long tensor
-            self._pieces, self.unanswered = self.connection.pieces, 0
-        self.unanswered += 1
+            self._pieces, self.unanswered = self.connection.pieces, 0.0
+        self.unanswered += beats
         self.post(m.ClockProbe(time.perf_counter()), wait=False)
 
     def _on_clock(self, reply: m.ClockReply) -> None:

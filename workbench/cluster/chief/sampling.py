@@ -10,7 +10,7 @@ from workbench.core.trace import Journal
 __all__ = ["Sampling"]
 
 _RECORD_SECONDS = 0.05    # between two steps of one executable that are recorded, at least, and
-_RARELY = 0.5             # at most: nothing on screen is more than a second behind
+_RARELY = 0.6             # at most: nothing on screen is more than a second behind (docs/design.md, "how old")
 _SHARE = 0.01             # of the time that it takes to take in what tasks record; as often as that allows steps are recorded
 _PRICED = 16              # recorded steps after which it is measured anew what one costs
 _SELDOM = 6               # times as long as between others, after which a step is recorded of what seldom runs

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from workbench import errors
+from workbench.cluster.chief.beat import Beat
 from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.orders import EPOCH, Feeds, Route
 from workbench.cluster.chief.sampling import Sampling
 from workbench.cluster.chief.steps import PendingStep, Tries
 from workbench.cluster.link.callers import CallerGroup
+from workbench.cluster.task.engines import SPANS
 from workbench.cluster.task.failures import ANEW, cut_off
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import packed_step
@@ -49,12 +51,11 @@ class Tracker:
         self.session = session
         self.driver, self.incarnation = "", 0                   # whose steps these are, in which life of its process
         self._retried: dict[int, None] = {}                     # steps that may be tried again, by their first number
-        self._trying = threading.local()
         self._mourners: list[Callable[[str], None]] = []        # who wants to hear of lost tasks
-        self._mourning = threading.Lock()
+        self._mourning, self._trying = threading.Lock(), threading.local()
         gate.member(self)
         self._journal = journal
-        self.sampling = Sampling(journal)
+        self.sampling, self.beat = Sampling(journal), Beat()
         self._numbers = itertools.count(1)
         self._asked: dict[int, int] = {}                        # thread -> its number that has not begun yet
         self._numbering = threading.Lock()
@@ -167,6 +168,8 @@ class Tracker:
         finally:
             self.pending.pop(number, None)
             self._journal.tellers.pop(teller, None)
+            if level >= SPANS:
+                self.beat.recorded()
             if handle in self._leaving:
                 self._leaving.discard(handle)
                 self.remove((handle,))
