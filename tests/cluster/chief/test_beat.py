@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from workbench.cluster.chief.beat import Beat
-from workbench.cluster.chief.tracker import _RARELY, _RECORD_SECONDS, _SHARE
+from workbench.cluster.chief.sampling import _RARELY, _RECORD_SECONDS, _SHARE
 from workbench.cluster.task.account import Account
 from workbench.cluster.task.engines import SPANS
 from workbench.cluster.task.steps import Active, Steps
