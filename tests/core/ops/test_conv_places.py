@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import workbench.tf1 as tf
 from workbench import errors
+from workbench.core.graph.opdef import registry
 
 pytestmark = pytest.mark.usefixtures("graph")
 GRAPH = tf.Graph
@@ -190,3 +192,14 @@ def test_batches_are_normalised_at_once():
     np.testing.assert_allclose(found[3], (X - offset) / np.sqrt(scale + 1.001e-5) * scale + offset, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(found[4], [offset, scale])
     assert tf.gradients(mean, x) == [None] and tf.gradients(y, x)[0] is not None
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("short", [ml_dtypes.bfloat16, np.float16])
+def test_gradients_by_images_of_16_bits_are_added_up_in_float32(short):
+    random = np.random.default_rng(3)
+    filters, dy = (random.normal(size=size).astype(short) for size in ([3, 3, 4, 8], [2, 6, 6, 8]))
+    options = {"input_shape": (2, 6, 6, 4), "strides": (1, 1), "padding": "SAME"}
+    reference = registry["conv2d_backprop_input"].reference
+    found, wanted = (reference(*given, **options) for given in ((filters, dy), (filters.astype("f4"), dy.astype("f4"))))
+    assert found.dtype == short and (found == wanted.astype(short)).all()

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import multiplied
+from workbench.core.graph.arrays import multiplied, wide
 from workbench.core.graph.build import constant_shape, convert, front, ops, raw
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, as_shape
@@ -93,11 +93,11 @@ def _convolvable(images, filter, dy, attrs):
 def conv2d_backprop_input(filter, dy, *, input_shape, strides, padding, data_format="NHWC", dilations=(1, 1)):
     """The derivative of conv2d by its images, of shape `input_shape` (batch None = that of dy)."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
-    dy = last(dy, attrs)
+    dy, number = last(dy, attrs), wide(dy.dtype)
     _, h, w, _c = channels_last(input_shape, attrs)
-    parts = multiplied(_flat(dy), _flat(filter).T)
+    parts = multiplied(_flat(dy).astype(number, copy=False), _flat(filter).T.astype(number, copy=False))
     parts = parts.reshape(*dy.shape[:3], *filter.shape[:3])
-    return back(scatter(parts, (h, w), filter.shape[:2], attrs), attrs)
+    return back(scatter(parts, (h, w), filter.shape[:2], attrs).astype(dy.dtype, copy=False), attrs)
 
 
 @conv2d_backprop_input.gradient

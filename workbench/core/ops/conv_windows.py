@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import wide
 from workbench.core.graph.build import ops
 from workbench.core.graph.shape import Shape, as_shape
 
@@ -138,16 +139,16 @@ def views(x, kernel, attrs, fill=0):
 
 
 def scatter(parts, size, kernel, attrs):
-    """The adjoint of `views`: parts [n, height, width, kernel height, kernel width, channels] added up in place."""
+    """The adjoint of `views`: parts [n, height, width, kernel height, kernel width, channels] added up, in the wide type."""
     extents = extents_of(size, kernel, attrs)
     (oh, top, bottom), (ow, left, right) = extents
     (sh, sw), (dh, dw) = attrs["strides"], attrs.get("dilations", (1, 1))
-    room = np.zeros((len(parts), size[0] + top + bottom, size[1] + left + right, parts.shape[-1]), parts.dtype)
+    room = np.zeros((len(parts), size[0] + top + bottom, size[1] + left + right, parts.shape[-1]), wide(parts.dtype))
     for i in range(kernel[0]):
         for j in range(kernel[1]):
             rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
             room[:, rows, j * dw:j * dw + (ow - 1) * sw + 1:sw] += parts[:, :, :, i, j]
-    return np.ascontiguousarray(room[:, top:top + size[0], left:left + size[1]])
+    return np.ascontiguousarray(room[:, top:top + size[0], left:left + size[1]], parts.dtype)
 
 
 def image_text(*names, filter=None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from workbench.core.graph.dtype import DType, bfloat16, float16, float32
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
-from workbench.core.kernels.onednn_short import SERVED, native
+from workbench.core.kernels.onednn_short import SERVED, leaks, native
 from workbench.core.kernels.options import kernel_options
 from workbench.core.passes.precision import LOWERED, number
 from workbench.core.passes.rewrite import Rewrite, rewrite
@@ -33,7 +33,7 @@ def widen(program: Program) -> Program:
                 return [_same(inputs[0], made, state)]
             kind = {(float32, bfloat16): _SHORT, (bfloat16, float32): _WIDE}.get((inputs[0].dtype, dtype))
             return None if kind is None else [state.create(kind, inputs, {}, op.name, op).outputs[0]]
-        if _wanted(op.kind, dtype) and all(_rounds(t) for t in inputs if t.dtype is dtype):
+        if _wanted(op, dtype) and all(_rounds(t) for t in inputs if t.dtype is dtype):
             wide = [_same(t, made, state) if t.dtype is dtype else t for t in inputs]
             product = state.create(op.kind, wide, dict(op.attrs), f"{op.name}/float32", op).outputs[0]
             return [_short(_rounded(product, dtype, op, state), dtype, op, state)]
@@ -41,10 +41,15 @@ def widen(program: Program) -> Program:
     return rewrite(program, visit)
 
 
-def _wanted(kind: str, dtype: DType) -> bool:
-    """Is it a product of 16 bits, for which this machine has no instructions?"""
-    return kind in LOWERED and dtype in _ROUNDING and not (
-        kind in SERVED and "onednn" in kernel_options().libraries and native(dtype.name))
+def _wanted(op: Operation, dtype: DType) -> bool:
+    """Is it a product of 16 bits, for which this machine has no instructions that serve?"""
+    return op.kind in LOWERED and dtype in _ROUNDING and not (
+        op.kind in SERVED and "onednn" in kernel_options().libraries and native(dtype.name) and not _leaks(op))
+
+
+def _leaks(op: Operation) -> bool:
+    kernel = op.inputs[1 if op.kind == "conv2d" else 0].shape
+    return op.kind in ("conv2d", "conv2d_backprop_input") and kernel.known and leaks(op.kind, kernel.static)
 
 
 def _rounds(tensor: Tensor) -> bool:
