@@ -13,6 +13,8 @@ __all__ = ["Clock", "Ring", "Rows", "Stages", "broken_with", "bytes_of_nodes", "
 
 _CLOCKS = 1000           # offsets kept per task
 _RECORD = 160            # bytes of a graph's record besides its nodes
+_TUPLE, _TEXT = sys.getsizeof(()), sys.getsizeof("")      # bytes of empty ones
+_PLACE = sys.getsizeof((0,)) - _TUPLE      # bytes of one item of a tuple
 _BLOCK = 512             # rows that stand together
 
 
@@ -189,9 +191,9 @@ class Clock:
 
 def node_bytes(node: Any) -> int:
     """About what a node's record takes of memory, without the texts that other records share."""
-    size = sys.getsizeof
-    own = size(node) + size(node.name) + size(node.inputs) + size(node.control)
-    return own + sum([size(text) for text in node.inputs if text.endswith(":0")])
+    texts = [text for text in node.inputs if text.endswith(":0")]
+    places = len(node) + len(node.inputs) + len(node.control)
+    return 3 * _TUPLE + _PLACE * places + _TEXT * (1 + len(texts)) + len(node.name) + sum(map(len, texts))
 
 
 def bytes_of_nodes(nodes: tuple[Any, ...]) -> int:

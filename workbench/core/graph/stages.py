@@ -163,24 +163,23 @@ def _same(before: Operation, op: Operation) -> bool:
     """Would the records of both be equal, apart from the devices? Asked of every node of every stage that changed any."""
     if before is op:
         return True
-    if (before.definition is not op.definition or before.source != op.source
-            or len(before.inputs) != len(op.inputs) or len(before.outputs) != len(op.outputs)
-            or len(before.controls) != len(op.controls) or before.derived != op.derived or not _alike(before, op)):
+    if before.definition is not op.definition or before.source != op.source or before.derived != op.derived or (
+            before.attrs is not op.attrs and not _alike(before, op)):
         return False
-    for a, b in zip(before.inputs, op.inputs):
+    read, reads = before.inputs, op.inputs
+    if len(read) != len(reads):
+        return False
+    for a, b in zip(read, reads):
         if a.op.name != b.op.name or a.index != b.index:
             return False
-    if op.controls:
-        for first, second in zip(before.controls, op.controls):
-            if first.name != second.name:
-                return False
-    for a, b in zip(before.outputs, op.outputs):
-        if a.dtype is not b.dtype or (a.shape is not b.shape and a.shape != b.shape):
-            return False
-    return True
+    if (before.controls or op.controls) and [c.name for c in before.controls] != [c.name for c in op.controls]:
+        return False
+    gave, gives = before.outputs, op.outputs
+    return len(gave) == len(gives) and all([
+        a.dtype is b.dtype and (a.shape is b.shape or a.shape == b.shape) for a, b in zip(gave, gives)])
 
 
 def _alike(before: Operation, op: Operation) -> bool:
     """Do both have the same attributes, as far as people are told?"""
     a, b = before.attrs, op.attrs
-    return a is b or (a.keys() == b.keys() and all(map(is_, a.values(), b.values()))) or attributes(before) == attributes(op)
+    return (a.keys() == b.keys() and all(map(is_, a.values(), b.values()))) or attributes(before) == attributes(op)

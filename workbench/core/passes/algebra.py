@@ -52,7 +52,8 @@ class Constants:
 
     def repeats(self, tensor: Tensor) -> bool:
         """Is `tensor` a constant of several equal elements?"""
-        return bool(tensor.shape.rank) and not tensor.op.controls and self.value(tensor) is not None
+        return tensor.op.kind == "constant" and bool(tensor.shape.rank) and not tensor.op.controls and (
+            self.value(tensor) is not None)
 
 
 def _only_value(value: np.ndarray[Any, Any]) -> Any:

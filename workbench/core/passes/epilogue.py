@@ -8,6 +8,7 @@ from workbench.core.passes.rewrite import Rewrite, rewrite, single_readers
 __all__ = ["epilogue"]
 
 _FUSED = {"matmul": "fused_matmul", "conv2d": "fused_conv2d"}
+_FOLLOWERS = frozenset({"add", "bias_add", "relu", "apply_gradient_descent"})
 _LONG, _SLIM = 1024, 4      # rows that a weight's gradient sums, and how often they hold its longer side
 
 
@@ -16,12 +17,12 @@ def epilogue(program: Program) -> Program:
 
     The libraries apply bias, ReLU and the update while the product is still in cache.
     """
-    single = single_readers(program)
     if not any(op.kind in _FUSED for op in program.graph.operations):
         return program
+    single = single_readers(program)
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.controls and op.kind != "apply_gradient_descent":
+        if op.kind not in _FOLLOWERS or (op.controls and op.kind != "apply_gradient_descent"):
             return None
         alone = [new for old, new in zip(op.inputs, inputs) if old in single]
         for rule in (_bias, _relu, _update):
