@@ -44,6 +44,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     assert isinstance(api, Api)
     monkeypatch.setattr(settings, "libraries", ("llvm", "onednn"))      # whatever this run of the tests may use
     monkeypatch.setattr(onednn_format, "_primitives", type(onednn_format._primitives)())
+    monkeypatch.setattr(onednn_format, "_identities", {})
+    onednn_format._described.cache_clear()
     monkeypatch.setattr(fallback, "_announced", set())
 
     def fail(name: str, status: int, after: int = 0) -> None:
