@@ -9,11 +9,10 @@ from typing import Any
 from workbench.core.kernels.choice import Choice, Layout, Spec
 from workbench.core.kernels.llvm_windows import Windows, second
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING
-from workbench.core.kernels.onednn_desc import Desc, any_format, channels_last, contiguous
+from workbench.core.kernels.onednn_desc import Desc, Interned, any_format, channels_last, contiguous
 from workbench.core.kernels.onednn_filters import TOLD, Transformed
 from workbench.core.kernels.onednn_format import (
     Format,
-    Interned,
     Primitive,
     as_format,
     fast,
