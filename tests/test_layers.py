@@ -30,6 +30,9 @@ LAYERS = (
     ("dimensions", "core.graph.dimension"),
     ("shapes", "core.graph.shape"),
     ("values as messages", "formats.values"),
+    ("products in one order", "core.graph.ordered"),
+    ("factors of matrices", "core.graph.factoring"),
+    ("linear algebra", "core.graph.algebra"),
     ("array arithmetic", "core.graph.arrays"),
     ("record files", "core.state.tfrecord"),
     ("storage", "core.state.storage"),
@@ -170,7 +173,8 @@ OWNERS = (
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),
     ("PIL", "core.ops.images_files train.keras.preprocessing.pictures"),
-    ("scipy", "core.graph.arrays core.ops.special core.ops.factor train.optimizers.contrib train.keras.preprocessing.pictures"),
+    ("scipy", "core.graph.arrays core.graph.algebra core.ops.special train.optimizers.contrib "
+              "train.keras.preprocessing.pictures"),
     ("pooch requests sklearn", "io.*"),
     ("safetensors", ""),      # tests read with it what we write
     ("fsspec upath", "core.state.storage"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.ordered import product
 
 __all__ = ["accumulated", "add_rows", "check_labels", "check_rows", "inside", "lengths", "multiplied", "reduced", "strided_key",
            "wide"]
@@ -45,8 +46,8 @@ def multiplied(a: Array, b: Array, out: Array | None = None) -> Array:
     """The matrix product, added up in the wide type, given in that of `a` or written into `out`."""
     dtype = wide(a.dtype)
     if out is not None and dtype == a.dtype:
-        return np.asarray(np.matmul(a, b, out=out))
-    result = np.asarray(np.matmul(a.astype(dtype, copy=False), b.astype(dtype, copy=False))).astype(a.dtype, copy=False)
+        return product(a, b, out)
+    result = product(a.astype(dtype, copy=False), b.astype(dtype, copy=False)).astype(a.dtype, copy=False)
     if out is None:
         return result
     np.copyto(out, result)

@@ -3,9 +3,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from typing import Any
 
+from workbench.core.graph import ordered
 from workbench.core.graph.opdef import OpDef, checks
 from workbench.core.kernels.options import kernel_options
+from workbench.settings import settings
 
 __all__ = ["load_device_kernels", "load_libraries"]
 
@@ -39,3 +42,13 @@ def load_device_kernels(type: str) -> None:
     if type in _DEVICES and type not in _loaded:
         importlib.import_module(_DEVICES[type])
         _loaded.add(type)
+
+
+def _ordered(a: Any, b: Any) -> Any:
+    """Compiled products for reference kernels: LLVM loads when the first of them multiplies in a deterministic process."""
+    if "llvm" not in settings.libraries:
+        return None
+    return importlib.import_module("workbench.core.kernels.llvm_ordered").ordered(a, b)
+
+
+ordered.compiled.append(_ordered)

@@ -17,10 +17,18 @@ from workbench.core.graph.opdef import registry
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.fallback import Refer, rescued
+from workbench.core.kernels.llvm import serves
 from workbench.core.kernels.onednn_finite import finite
 from workbench.core.kernels.onednn_view import read, write
+from workbench.core.kernels.options import of_one_order
 
 __all__ = ["by_reference", "guarded", "referred", "serve"]
+
+COMPILED = ("matmul", "fused_matmul", "matmul_add", "matmul_update", "conv2d", "fused_conv2d", "conv2d_backprop_input",
+            "conv2d_backprop_filter")
+"""Operations with a way of compiled products, for float32."""
+SUMLESS = ("relu", "relu_grad", "add", "bias_add", "max_pool", "max_pool_grad", "avg_pool", "avg_pool_grad")
+"""Those that add up nothing, or no more than a window, term after term."""
 
 
 def guarded(choice: Choice, watched: Mapping[int, int], refer: Refer) -> Choice:
@@ -61,11 +69,15 @@ def by_reference(op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec],
 
 
 def serve(op: str) -> Callable[[Select], Select]:
-    """Decorator: `select` serves `op` for oneDNN; where its kernels fail, the reference does."""
+    """Decorator: `select` serves `op` for oneDNN; where its kernels fail, the reference does, and where sums must have one
+    order, which those of the library have not: it cuts them by the sizes of caches."""
     def add(select: Select) -> Select:
         @functools.wraps(select)
         def chosen(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                    free: Sequence[bool]) -> Choice | None:
+            compiled = op in COMPILED and inputs[0].dtype == np.float32 and serves()
+            if of_one_order() and op not in SUMLESS and not compiled:
+                return None
             choice = select(attributes, inputs, outputs, free)
             return choice and rescued(op, choice, referred(op, attributes, choice, inputs, outputs[0]))
         return register("onednn", op)(chosen)

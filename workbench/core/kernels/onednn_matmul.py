@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Make, Spec
+from workbench.core.kernels.llvm import serves
 from workbench.core.kernels.llvm_columns import few_columns
 from workbench.core.kernels.llvm_few import few
 from workbench.core.kernels.llvm_narrow import narrow
@@ -96,7 +97,7 @@ def _chosen(op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec], outp
     if blas_fits(op, product):
         ways["blas"] = partial(by_blas, product, count, finish)
     begin = "bias" if task.bias is not None else "start" if task.extra else ""
-    rule = _with_compiled(ways, rule, product, compiled(product, begin, relu=("relu",) in task.after))
+    rule = _with_compiled(ways, rule, product, partial(compiled, product, begin, ("relu",) in task.after))
     if loops := _loops(task, "relu" if task.after else "none"):
         ways["narrow"], rule = partial(_given, loops), ["narrow", *rule]
     return choose(op, attributes, inputs, outputs, free, ways, rule)
@@ -118,7 +119,7 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
         rule = ["thin", *rule] if "thin" in usual(Task(update.product, Place(1), Place(2), Place(4)), b) else rule
     if blas_fits("matmul_update", update.product):
         makes["blas"] = update.blas
-    rule = _with_compiled(makes, rule, update.product, compiled(update.product, sign=update.sign), update=True)
+    rule = _with_compiled(makes, rule, update.product, partial(compiled, update.product, sign=update.sign), update=True)
     loops = update.loops()
     makes |= {name: partial(_given, choice) for name, choice in loops.items()}
     ways = {name: partial(_finitely_scaled, make, attributes, inputs, outputs[0]) for name, make in makes.items()}
@@ -135,13 +136,13 @@ def _loops(task: Task, activation: str) -> Choice | None:
     return few_columns(product.rows, product.depth, product.columns, task.bias is not None, activation)
 
 
-def _with_compiled(ways: dict[str, Make], rule: Sequence[str], product: Product, choice: Choice | None,
+def _with_compiled(ways: dict[str, Make], rule: Sequence[str], product: Product, make: Make,
                    update: bool = False) -> list[str]:
-    """The rule, with compiled products among the ways: deterministic sessions take them, since a library cuts sums by the
-    number of threads and the sizes of caches."""
-    if choice is None:
+    """The rule, with compiled products among the ways where there is an LLVM: deterministic sessions take them, since a library
+    cuts sums by the number of threads and the sizes of caches."""
+    if not serves():
         return list(rule)
-    ways["compiled"] = partial(_given, choice)
+    ways["compiled"] = make
     first = kernel_options().deterministic or (compiled_usual(product, update) and "kept" not in rule)
     return ["compiled", *rule] if first else list(rule)
 

@@ -12,7 +12,7 @@ from workbench.core.kernels.measured.question import WAYS
 from workbench.errors import InvalidArgumentError
 from workbench.settings import Settings, settings
 
-__all__ = ["KernelOptions", "kernel_options", "using"]
+__all__ = ["KernelOptions", "kernel_options", "of_one_order", "using"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,12 @@ _in_force: ContextVar[KernelOptions | None] = ContextVar("kernel options", defau
 def kernel_options() -> KernelOptions:
     """The options of the plan that this thread is making; outside of planning, those of a new session."""
     return _in_force.get() or KernelOptions()
+
+
+def of_one_order() -> bool:
+    """Must sums have one order on all processors of an instruction set? So it is in deterministic sessions of deterministic
+    processes, where references too keep it (`workbench.core.graph.ordered`)."""
+    return settings.deterministic and kernel_options().deterministic
 
 
 @contextlib.contextmanager

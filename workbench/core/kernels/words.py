@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["bits", "called", "copy16", "exp", "fast", "float32", "float64", "floats32", "floor", "from_bits", "fused",
-           "independent", "inf", "int32", "int64", "ints64", "largest", "load1", "load16", "log", "nan", "place", "room",
+__all__ = ["bits", "called", "copy16", "exp", "fast", "float32", "float64", "floats32", "floats64", "floor", "from_bits",
+           "fused", "independent", "inf", "int32", "int64", "ints64", "largest", "load1", "load16", "log", "nan", "place", "room",
            "smallest", "soon", "spread16", "sqrt", "store1", "store16", "streamed"]
 
 T = TypeVar("T")
 floats32 = MutableSequence[float]
+floats64 = MutableSequence[float]
 ints64 = MutableSequence[int]
 float32 = float64 = float
 int64 = int

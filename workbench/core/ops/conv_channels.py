@@ -7,6 +7,7 @@ from workbench import errors
 from workbench.core.graph.arrays import lengths, wide
 from workbench.core.graph.build import constant_shape, constant_value, convert, ops
 from workbench.core.graph.opdef import composed, op
+from workbench.core.graph.ordered import product
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_patches import images_of_rank
 from workbench.core.ops.conv_windows import extents_of, options_of, scatter, views
@@ -86,7 +87,7 @@ def convolve_channels(x, filter, *, strides, padding, dilations):
     taps = _taps_of_channels(filter.astype(exact, copy=False))
     found = np.empty((*windows.shape[:3], len(taps) * taps.shape[2]), x.dtype)
     for image, result in zip(windows, found):
-        result[...] = (_windows_of_channels(image) @ taps).transpose(1, 0, 2).reshape(result.shape)
+        result[...] = product(_windows_of_channels(image), taps).transpose(1, 0, 2).reshape(result.shape)
     return found
 
 
@@ -107,7 +108,7 @@ def convolve_channels_back(filter, dy, input_shape, *, strides, padding, dilatio
     taps = _taps_of_channels(filter.astype(exact, copy=False)).swapaxes(1, 2)
     found = np.empty(images.static, dy.dtype)
     for image, result in zip(dy.astype(exact, copy=False), found):
-        parts = (_dy_of_channels(image, channels, times) @ taps).transpose(1, 2, 0)
+        parts = product(_dy_of_channels(image, channels, times), taps).transpose(1, 2, 0)
         parts = parts.reshape(1, *image.shape[:2], rows, columns, channels)
         result[...] = scatter(parts, images.static[1:3], (rows, columns), attrs)[0]
     return found
@@ -130,7 +131,7 @@ def convolve_channels_filters(x, dy, filter_shape, *, strides, padding, dilation
     windows = views(x.astype(np.float64, copy=False), (rows, columns), attrs)
     found = np.zeros((channels, rows * columns, times))
     for image, own in zip(windows, dy.astype(np.float64, copy=False)):
-        found += _windows_of_channels(image).swapaxes(1, 2) @ _dy_of_channels(own, channels, times)
+        found += product(_windows_of_channels(image).swapaxes(1, 2), _dy_of_channels(own, channels, times))
     return np.ascontiguousarray(found.reshape(channels, rows, columns, times).transpose(1, 2, 0, 3), dtype=dy.dtype)
 
 

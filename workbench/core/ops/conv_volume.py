@@ -9,6 +9,7 @@ from workbench import errors
 from workbench.core.graph.arrays import wide
 from workbench.core.graph.build import FLAT, constant_shape, convert, ops
 from workbench.core.graph.opdef import composed, op
+from workbench.core.graph.ordered import product
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_windows import _extent, alike
 
@@ -79,7 +80,7 @@ def convolve_volumes_(x, filter, *, strides, padding, dilations):
     extents = _extents(x.shape[1:4], kernel, strides, padding, dilations)
     room, out = _padded(x, extents), np.zeros((len(x), *[e[0] for e in extents], filter.shape[4]), exact)
     for place, at in _taps(extents, kernel, strides, dilations):
-        out += np.matmul(room[at].astype(exact, copy=False), filter[place].astype(exact, copy=False))
+        out += product(room[at].astype(exact, copy=False), filter[place].astype(exact, copy=False))
     return out.astype(x.dtype, copy=False)
 
 
@@ -102,7 +103,7 @@ def convolve_volumes_back(filter, dy, input_shape, *, strides, padding, dilation
                                 f"{list(dy.shape)}; mend output_shape")
     exact = wide(dy.dtype)
     wide_dy = dy.astype(exact, copy=False)
-    found = _scattered(lambda place: np.matmul(wide_dy, filter[place].T.astype(exact, copy=False)), len(dy), filter.shape[3],
+    found = _scattered(lambda place: product(wide_dy, filter[place].T.astype(exact, copy=False)), len(dy), filter.shape[3],
                        size,
                        kernel, strides, padding, dilations, exact)
     return found.astype(dy.dtype, copy=False)
@@ -127,7 +128,7 @@ def convolve_volumes_filters(x, dy, filter_shape, *, strides, padding, dilations
     room, out = _padded(x, extents), np.empty(tuple(int(n) for n in filter_shape), dy.dtype)
     flat = dy.reshape(math.prod(dy.shape[:4]), dy.shape[4]).astype(exact, copy=False)
     for place, at in _taps(extents, kernel, strides, dilations):
-        out[place] = room[at].reshape(len(flat), x.shape[4]).astype(exact, copy=False).T @ flat
+        out[place] = product(room[at].reshape(len(flat), x.shape[4]).astype(exact, copy=False).T, flat)
     return out
 
 

@@ -6,10 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.algebra import algebra, exponential
 from workbench.core.graph.arrays import wide
 from workbench.core.graph.build import convert, front, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.opdef import composed, op
+from workbench.core.graph.ordered import product
 from workbench.core.graph.shape import Shape
 
 FIELD = "T:differentiable -> T"
@@ -68,7 +70,7 @@ def _qr_shapes(inputs, attrs):
 @op("input[...,m,n] -> ? ?", types=FIELD, shape=_qr_shapes, results=QR)
 def qr(input, *, full_matrices=False):
     """q · r = input with orthonormal columns q and an upper triangle r, of min(m, n) columns or of m if `full_matrices`."""
-    q, r = _by_lapack("qr", lambda x: np.linalg.qr(x, "complete" if full_matrices else "reduced"), input)
+    q, r = _by_lapack("qr", lambda x: algebra().qr(x, "complete" if full_matrices else "reduced"), input)
     return _cast(q, input.dtype), _cast(r, input.dtype)
 
 
@@ -114,9 +116,9 @@ def svd_(tensor, *, full_matrices=False, compute_uv=True):
     """(s, u, v) with tensor = u · diag(s) · vᴴ and s descending; without `compute_uv` u and v are empty."""
     real = np.zeros(0, tensor.dtype).real.dtype if tensor.dtype.kind == "c" else tensor.dtype
     if not compute_uv:
-        s = _by_lapack("svd", lambda x: np.linalg.svd(x, compute_uv=False), tensor, True)
+        s = _by_lapack("svd", lambda x: algebra().svd(x, compute_uv=False), tensor, True)
         return _cast(s, real), np.zeros(0, tensor.dtype), np.zeros(0, tensor.dtype)
-    u, s, vh = _by_lapack("svd", lambda x: np.linalg.svd(x, full_matrices), tensor, True)
+    u, s, vh = _by_lapack("svd", lambda x: algebra().svd(x, full_matrices), tensor, True)
     return _cast(s, real), _cast(u, tensor.dtype), _cast(vh.conj().swapaxes(-1, -2), tensor.dtype)
 
 
@@ -161,7 +163,7 @@ def _(svd, tensor, full_matrices=False, compute_uv=True, name=None):
 @op("tensor[...,n,n] -> [...,n] [...,n,n]", name="self_adjoint_eig", types="T:differentiable -> T T", analytic=False)
 def self_adjoint_eig_(tensor):
     """(e, v): eigenvalues ascending, and the eigenvectors in columns, of self-adjoint matrices, by their lower triangles."""
-    e, v = _by_lapack("self_adjoint_eig", np.linalg.eigh, tensor, True)
+    e, v = _by_lapack("self_adjoint_eig", algebra().eigh, tensor, True)
     return _cast(e, tensor.dtype), _cast(v, tensor.dtype)
 
 
@@ -196,7 +198,7 @@ def self_adjoint_eigvals(tensor, name=None):
 @op("input[...,n,n] -> [...] [...]", types=FIELD, results=LogDeterminant, analytic=False)
 def log_matrix_determinant(input):
     """The sign of the determinant of each matrix, of size 1 if complex, and the logarithm of its size, of the same dtype."""
-    sign, size = _by_lapack("log_matrix_determinant", np.linalg.slogdet, input)
+    sign, size = _by_lapack("log_matrix_determinant", algebra().slogdet, input)
     return _cast(sign, input.dtype), _cast(size, input.dtype)
 
 
@@ -220,10 +222,9 @@ def logdet(matrix, name=None):
 @op("input[...,n,n] -> [...,n,n]", types=FIELD)
 def matrix_exponential(input):
     """Σ inputᵏ / k! of each square matrix."""
-    from scipy import linalg
     if not input.size:
         return np.array(input)
-    return _cast(linalg.expm(input.astype(wide(input.dtype), copy=False)), input.dtype)
+    return _cast(exponential(input.astype(wide(input.dtype), copy=False)), input.dtype)
 
 
 @matrix_exponential.gradient
@@ -251,7 +252,7 @@ def smallest_least_squares(matrix, rhs):
     if not np.isfinite(matrix).all():      # NaN has no singular values
         lead = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
         return np.full((*lead, matrix.shape[-1], rhs.shape[-1]), np.nan, rhs.dtype)
-    return _cast(np.linalg.pinv(matrix.astype(exact)) @ rhs.astype(exact), rhs.dtype)
+    return _cast(product(algebra().pinv(matrix.astype(exact)), rhs.astype(exact)), rhs.dtype)
 
 
 @composed

@@ -6,8 +6,10 @@ import re
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.algebra import algebra
 from workbench.core.graph.build import convert, front, ops
 from workbench.core.graph.opdef import composed, op
+from workbench.core.graph.ordered import contracted
 from workbench.core.graph.shape import Shape, as_shape
 
 
@@ -40,7 +42,7 @@ def _solution(where, matrix, rhs):
         raise errors.ShapeError(f"{where}: matrix has shape {list(matrix.shape)} but rhs {list(rhs.shape)}; all axes but the "
                                 "last two must agree")
     try:
-        return np.linalg.solve(matrix.astype(wide), rhs.astype(wide)).astype(rhs.dtype, copy=False)
+        return algebra().solve(matrix.astype(wide), rhs.astype(wide)).astype(rhs.dtype, copy=False)
     except np.linalg.LinAlgError:
         raise errors.InvalidArgumentError(f"{where}: matrix of shape {list(matrix.shape)} is singular, so the equations have "
                                           "no single solution; check its rank (Input matrix is not invertible.)") from None
@@ -205,7 +207,7 @@ def contract(*inputs, equation):
     """Σ of the products of the inputs over the letters that the result leaves out."""
     small = inputs[0].dtype.itemsize == 2
     exact = [x.astype(np.float32) for x in inputs] if small else inputs
-    return np.asarray(np.einsum(equation, *exact, optimize=len(inputs) > 1)).astype(inputs[0].dtype, order="C")
+    return contracted(equation, *exact).astype(inputs[0].dtype, order="C")
 
 
 @contract.gradient

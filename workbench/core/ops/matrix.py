@@ -4,9 +4,11 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.algebra import algebra
 from workbench.core.graph.arrays import multiplied, wide
 from workbench.core.graph.build import convert, front, ops
 from workbench.core.graph.opdef import composed, op
+from workbench.core.graph.ordered import product
 
 
 def _product(out, lead=""):
@@ -214,7 +216,7 @@ def _dims(x, axes):
 def l2_loss(x):
     """Σ x² / 2, a scalar."""
     flat = x.reshape(-1).astype(wide(x.dtype), copy=False)
-    return np.asarray(np.dot(flat, flat) * 0.5).astype(x.dtype, copy=False)
+    return np.asarray(product(flat[None], flat[:, None])[0, 0] * 0.5).astype(x.dtype, copy=False)
 
 
 @l2_loss.gradient
@@ -322,7 +324,7 @@ def _solvable(where, function, x, otherwise):
 @op("x[...,n,n] -> [...,n,n]", types="T:differentiable -> T")
 def matrix_inverse(x):
     """The inverse of each square matrix; InvalidArgumentError for a singular one."""
-    return _solvable("matrix_inverse", np.linalg.inv, x, "Input is not invertible.")
+    return _solvable("matrix_inverse", algebra().inv, x, "Input is not invertible.")
 
 
 @matrix_inverse.gradient
@@ -341,7 +343,7 @@ def _(matrix_inverse, x, adjoint=False, name=None):
 @op("x[...,n,n] -> [...]", types="T:differentiable -> T")
 def matrix_determinant(x):
     """The determinant of each square matrix."""
-    return np.asarray(np.linalg.det(x)).astype(x.dtype, copy=False)
+    return np.asarray(algebra().det(x)).astype(x.dtype, copy=False)
 
 
 @matrix_determinant.gradient
@@ -354,7 +356,7 @@ def _(node, dy):
 @op("x[...,n,n] -> [...,n,n]", types="T:differentiable -> T")
 def cholesky(x):
     """The lower triangular L with L Lᵀ = x for each symmetric positive definite matrix."""
-    return _solvable("cholesky", np.linalg.cholesky, x,
+    return _solvable("cholesky", algebra().cholesky, x,
                      "Cholesky decomposition was not successful. The input might not be valid.")
 
 
