@@ -266,6 +266,10 @@ class Expressions:
         left, right = self.alike(given[0], given[1], self.node)
         return self.intrinsic("minimum", left, right)
 
+    def call_multiply_add(self, given: list[Value]) -> Value:
+        """x · y + z, rounded once where the processor can, in vectors and out of them."""
+        return self.intrinsic("fmuladd", *given)
+
     def call_bits(self, given: list[Value]) -> Value:
         return self.emit("int32", f"bitcast float {given[0].text} to i32")
 

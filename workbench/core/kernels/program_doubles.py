@@ -1,12 +1,11 @@
 """Products of float64 matrices in the kernel language."""
 from __future__ import annotations
 
-from workbench.core.kernels.words import floats64, fused, independent, int64
+from workbench.core.kernels.words import floats64, independent, int64, multiply_add
 
 __all__ = ["product"]
 
 
-@fused
 def product(a: floats64, b: floats64, out: floats64, first: int64, last: int64, depth: int64, width: int64) -> None:
     """Rows from `first` to before `last` of a [rows, depth] · b [depth, width]: each element adds up its terms in their order,
     from 0 on, eight of them at a time."""
@@ -31,15 +30,15 @@ def product(a: floats64, b: floats64, out: floats64, first: int64, last: int64, 
                     x7 = a[at + 7]
                     for j in independent(left, right):
                         s = out[row + j]
-                        s = s + x0 * b[t * width + j]
-                        s = s + x1 * b[(t + 1) * width + j]
-                        s = s + x2 * b[(t + 2) * width + j]
-                        s = s + x3 * b[(t + 3) * width + j]
-                        s = s + x4 * b[(t + 4) * width + j]
-                        s = s + x5 * b[(t + 5) * width + j]
-                        s = s + x6 * b[(t + 6) * width + j]
-                        out[row + j] = s + x7 * b[(t + 7) * width + j]
+                        s = multiply_add(x0, b[t * width + j], s)
+                        s = multiply_add(x1, b[(t + 1) * width + j], s)
+                        s = multiply_add(x2, b[(t + 2) * width + j], s)
+                        s = multiply_add(x3, b[(t + 3) * width + j], s)
+                        s = multiply_add(x4, b[(t + 4) * width + j], s)
+                        s = multiply_add(x5, b[(t + 5) * width + j], s)
+                        s = multiply_add(x6, b[(t + 6) * width + j], s)
+                        out[row + j] = multiply_add(x7, b[(t + 7) * width + j], s)
                 for t in range(eights, end):
                     x = a[i * depth + t]
                     for j in independent(left, right):
-                        out[row + j] = out[row + j] + x * b[t * width + j]
+                        out[row + j] = multiply_add(x, b[t * width + j], out[row + j])

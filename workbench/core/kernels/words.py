@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["bits", "called", "copy16", "exp", "fast", "float32", "float64", "floats32", "floats64", "floor", "from_bits",
-           "fused", "independent", "inf", "int32", "int64", "ints64", "largest", "load1", "load16", "log", "nan", "place", "room",
-           "smallest", "soon", "spread16", "sqrt", "store1", "store16", "streamed"]
+__all__ = ["bits", "called", "copy16", "exp", "fast", "float32", "float64", "floats32", "floats64", "floor",
+           "from_bits", "fused", "independent", "inf", "int32", "int64", "ints64", "largest", "load1", "load16", "log",
+           "multiply_add", "nan", "place", "room", "smallest", "soon", "spread16", "sqrt", "store1", "store16", "streamed"]
 
 T = TypeVar("T")
 floats32 = MutableSequence[float]
@@ -47,6 +47,11 @@ def largest(x: float, y: float) -> float:
 def smallest(x: float, y: float) -> float:
     """The smaller one; NaN if one is NaN."""
     return x if x <= y or x != x else y
+
+
+def multiply_add(x: float, y: float, z: float) -> float:
+    """x · y + z; compiled, it is rounded once where the processor can."""
+    return x * y + z
 
 
 def bits(x: float) -> int:
