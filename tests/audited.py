@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 import workbench as wb
-from tests.opcase import CASES, Case
+from tests.opcases import CASES, Case
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
@@ -58,10 +58,11 @@ def shown(name: str, build: Callable[..., Sequence[Any]], inputs: Inputs, dtype:
 
 def rows(growths: dict[str, Any]) -> Iterator[tuple[str, Case, Inputs]]:
     from tests.core.ops.test_seams import grown
-    for place, row in enumerate(CASES):
-        for size, growth in {"small": [], **growths.get(str(place), {})}.items():
+    for place, growth in growths.items():
+        row = CASES[int(place)]
+        for size, longer in {"small": [], **growth}.items():
             if size != "empty":
-                yield f"{place} {row} {size}", row, grown(row, growth)
+                yield f"{place} {row} {size}", row, grown(row, longer)
 
 
 def large(kind: str) -> Iterator[tuple[str, Callable[..., Sequence[Any]], Inputs]]:
@@ -119,15 +120,16 @@ def large(kind: str) -> Iterator[tuple[str, Callable[..., Sequence[Any]], Inputs
     yield "bias_add", lambda x, b: [wb.nn.bias_add(x, b)], [random(5000, 7), random(7)]
 
 
-def main(first: str, kinds: Sequence[str]) -> None:
-    growths = json.loads(Path(first).read_text()) if first else {}
-    for kind in kinds:
-        dtype = FLOATS.get(kind, np.complex128)
-        for name, build, inputs in large(kind):
-            shown(f"{kind} {name}", build, inputs, dtype)
-    for name, row, inputs in rows(growths) if first else ():
-        for kind in kinds if row.small else [kind for kind in kinds if kind in ("float32", "float64")]:
-            if kind != "complex":
+def main(file: str, kinds: Sequence[str]) -> None:
+    """Rows where a file says how their inputs grow, else the larger ones, in each of the kinds of numbers."""
+    if not file:
+        for kind in kinds:
+            for name, build, inputs in large(kind):
+                shown(f"{kind} {name}", build, inputs, FLOATS.get(kind, np.complex128))
+        return
+    for name, row, inputs in rows(json.loads(Path(file).read_text())):
+        for kind in kinds:
+            if row.small or kind in ("float32", "float64"):
                 shown(f"{kind} {name}", row.build, inputs, FLOATS[kind], row.fed)
 
 

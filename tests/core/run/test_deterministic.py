@@ -28,6 +28,24 @@ def digests(count: int, **variables: str) -> dict[str, str]:
     return dict(line.rsplit(": ", 1) for line in done.stdout.splitlines())
 
 
+def audited(*kinds: str, growths: str = "", **variables: str) -> dict[str, str]:
+    """What `tests.audited` prints of kinds of numbers, in a deterministic process with some variables of its environment."""
+    environment = {**os.environ, "WB_DETERMINISTIC": "1", **variables}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-m", "tests.audited", growths, *kinds], capture_output=True,
+                          text=True, timeout=1500, cwd=Path(__file__).parents[3], env=environment)
+    assert done.returncode == 0, done.stderr
+    return dict(line.rsplit(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+
+
+@pytest.mark.parametrize("kinds", [("float32", "float64"), ("float16", "complex")])
+def test_no_operation_depends_on_the_model_of_the_processor(kinds: tuple[str, ...]) -> None:
+    """Products, sums of products, convolutions of all kinds, systems of equations and factors: OpenBLAS takes the kernels of
+    another family of processors, and there is another number of threads."""
+    alone = audited(*kinds, WB_THREADS="1")
+    assert {f"{kinds[1]} einsum ij,jk,kl->il", f"{kinds[0]} matmul 3 x 20000 x 2"} < set(alone)
+    assert audited(*kinds, WB_THREADS="3", OPENBLAS_CORETYPE="Prescott") == alone
+
+
 def test_results_have_the_same_bits_whatever_the_number_of_threads() -> None:
     """OpenBLAS goes by the family of the processor, oneDNN by its caches: at last both take other kernels altogether, in which
     pools stay the library's. Without LLVM products and convolutions are theirs, so there they keep them."""
