@@ -74,9 +74,9 @@ class Settings:
     swap_bytes: int = 16 << 30
     """Bytes that they may take there, for each task (`WB_SWAP_BYTES`)."""
     deterministic: bool = False
-    """The same bits with any number of threads, and whatever was measured on this machine (`WB_DETERMINISTIC=1`): kernels are
-    chosen by rules alone, and products and convolutions of float32 images are our own, whose bits are also the same on other
-    processors of one instruction set. What else a library's threads would add up in parts works on one."""
+    """The same bits with any number of threads, on all processors of one instruction set, and whatever was measured on this
+    machine (`WB_DETERMINISTIC=1`): kernels are chosen by rules alone, and products, convolutions, sums of products and linear
+    algebra are our own, in which sums have one order. Without LLVM they are NumPy's loops, which take many times as long."""
     check_numerics: bool = False
     """A step ends at the first operation whose value holds NaN or infinity (`WB_CHECK_NUMERICS=1`). To find it: looking takes
     time, and nothing is fused."""

@@ -28,7 +28,8 @@ class KernelOptions:
     """Keep the positions of the maxima behind a pooling's output instead of finding them again for the gradient."""
     deterministic: bool = field(default_factory=lambda: settings.deterministic)
     """Choose by rules alone, whatever was measured on this machine, and let no bit of oneDNN's results depend on the number of
-    threads. NumPy's BLAS is the whole process's: `settings.deterministic` keeps it on one thread."""
+    threads. What reference kernels add up is the whole process's: `settings.deterministic` keeps that in one order, and what
+    oneDNN would add up by the sizes of caches is then theirs."""
     ways: Mapping[str, str] = field(default_factory=dict, hash=False)
     """operation -> way in which it shall be executed wherever it can be, whatever rules and times say: {"matmul": "blas"}."""
 
