@@ -8,7 +8,8 @@ import pytest
 
 import workbench as wb
 from tests.core.kernels.test_llvm_rows import rows
-from workbench.core.kernels import llvm_products, threads
+from workbench.core.kernels import llvm_products, onednn_matmul, threads
+from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.llvm import Machine, Program, bind, usable
 from workbench.core.kernels.llvm_products import Sizes, compiled, usual
 from workbench.core.kernels.options import KernelOptions, using
@@ -158,3 +159,22 @@ def test_updates_of_weights_are_usual_up_to_a_size(monkeypatch, wide, threads, m
         product = Sizes({"transpose_a": True}, (128, height), (128, width))
         assert usual(product, update=True) is (height * width <= most)
     assert not usual(Sizes({"transpose_a": True}, (20, 256), (20, 256)), update=True)
+
+
+@pytest.mark.parametrize("op,shapes", [("matmul", [(40, 30), (30, 50)]), ("matmul_update", [(40, 50), (40, 30), (30, 50), ()])])
+def test_plans_make_compiled_products_only_where_they_serve(op, shapes, monkeypatch):
+    """As those of convolutions: a plan of other ways asks neither for a form of a product nor for its text."""
+    if not onednn_matmul.servable():
+        pytest.skip("oneDNN is not installed")
+    made = []
+
+    def counted(*given, **named):
+        made.append(given)
+        return compiled(*given, **named)
+    monkeypatch.setattr(onednn_matmul, "compiled", counted)
+    monkeypatch.setattr(onednn_matmul, "compiled_usual", lambda *given: False)
+    inputs, outputs = [Spec(shape, np.dtype(np.float32)) for shape in shapes], [Spec((40, 50), np.dtype(np.float32))]
+    for deterministic in (False, True):
+        with using(KernelOptions(libraries=("llvm", "onednn"), deterministic=deterministic)):
+            choice = getattr(onednn_matmul, op)({"transpose_a": False, "transpose_b": False}, inputs, outputs, [False])
+        assert choice is not None and (choice.decision.way == "compiled") == deterministic == bool(made)

@@ -1,5 +1,7 @@
-"""Linear algebra of stacks of matrices: NumPy's, by LAPACK, or in deterministic processes one of which nothing depends on the
-model of the processor; singular values and eigenvalues are then found by Jacobi's rotations."""
+"""Linear algebra of stacks of matrices: NumPy's, by LAPACK, or in deterministic processes one whose sums have one order.
+
+Singular values and eigenvalues are then found by Jacobi's rotations.
+"""
 from __future__ import annotations
 
 import math

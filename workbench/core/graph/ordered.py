@@ -1,5 +1,7 @@
-"""Products of matrices whose sums have one order in deterministic processes: nothing of them is BLAS's, which chooses its order
-by the model of the processor and by the number of threads."""
+"""Products of matrices whose sums have one order in deterministic processes.
+
+BLAS, which serves in others, chooses its order by the model of the processor and by the number of threads.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable

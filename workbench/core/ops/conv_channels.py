@@ -1,13 +1,14 @@
 """Convolution of each channel of images with filters of its own: depthwise and separable ones, and their derivatives."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import lengths, wide
 from workbench.core.graph.build import constant_shape, constant_value, convert, ops
 from workbench.core.graph.opdef import composed, op
-from workbench.core.graph.ordered import product
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_patches import images_of_rank
 from workbench.core.ops.conv_windows import extents_of, options_of, scatter, views
@@ -60,22 +61,12 @@ def _filters(inputs, attrs):
     return [filter]
 
 
-# One product of matrices for each channel of each image: its windows [c, h·w, i·j], the taps [c, i·j, m], and dy [c, h·w, m].
-# All images at once would copy their windows, i·j times as much as the images.
+# A place of the filter at a time, over all images at once: windows are never laid out as a whole, which would copy each image
+# as often as there are places.
 
-def _windows_of_channels(image):
-    h, w, i, j, c = image.shape
-    return image.transpose(4, 0, 1, 2, 3).reshape(c, h * w, i * j)
-
-
-def _taps_of_channels(filter):
-    i, j, c, m = filter.shape
-    return filter.transpose(2, 0, 1, 3).reshape(c, i * j, m)
-
-
-def _dy_of_channels(dy, channels, times):
-    h, w, _ = dy.shape
-    return dy.reshape(h * w, channels, times).transpose(1, 0, 2)
+def _repeated(images, times):
+    """Each channel as often as it has filters."""
+    return images if times == 1 else np.repeat(images, times, axis=3)
 
 
 @op("x[n,h,w,c] filter[i,j,c,m] -> ?", types=CHANNELS,
@@ -84,11 +75,11 @@ def convolve_channels(x, filter, *, strides, padding, dilations):
     """Cross-correlation of channel c of the images x with each filter of its own [height, width, c, multiplier]."""
     attrs, exact = {"strides": strides, "padding": padding, "dilations": dilations}, wide(x.dtype)
     windows = views(x.astype(exact, copy=False), filter.shape[:2], attrs)
-    taps = _taps_of_channels(filter.astype(exact, copy=False))
-    found = np.empty((*windows.shape[:3], len(taps) * taps.shape[2]), x.dtype)
-    for image, result in zip(windows, found):
-        result[...] = product(_windows_of_channels(image), taps).transpose(1, 0, 2).reshape(result.shape)
-    return found
+    taps = filter.astype(exact, copy=False).reshape(*filter.shape[:2], math.prod(filter.shape[2:]))
+    found = np.zeros((*windows.shape[:3], taps.shape[2]), exact)
+    for i, j in np.ndindex(*taps.shape[:2]):
+        found += _repeated(windows[:, :, :, i, j], filter.shape[3]) * taps[i, j]
+    return found.astype(x.dtype, copy=False)
 
 
 @convolve_channels.gradient
@@ -105,11 +96,11 @@ def convolve_channels_back(filter, dy, input_shape, *, strides, padding, dilatio
     images = Shape(lengths("input_shape", input_shape))
     _fitting("convolve_channels_back", images, Shape(filter.shape), Shape(dy.shape), attrs)
     exact, (rows, columns, channels, times) = wide(dy.dtype), filter.shape
-    taps = _taps_of_channels(filter.astype(exact, copy=False)).swapaxes(1, 2)
+    taps = filter.astype(exact, copy=False)
     found = np.empty(images.static, dy.dtype)
     for image, result in zip(dy.astype(exact, copy=False), found):
-        parts = product(_dy_of_channels(image, channels, times), taps).transpose(1, 2, 0)
-        parts = parts.reshape(1, *image.shape[:2], rows, columns, channels)
+        parts = image.reshape(1, *image.shape[:2], 1, 1, channels, times) * taps
+        parts = parts[..., 0] if times == 1 else np.add.reduce(parts, axis=6)
         result[...] = scatter(parts, images.static[1:3], (rows, columns), attrs)[0]
     return found
 
@@ -129,10 +120,10 @@ def convolve_channels_filters(x, dy, filter_shape, *, strides, padding, dilation
     _fitting("convolve_channels_filters", Shape(x.shape), filter, Shape(dy.shape), attrs)
     rows, columns, channels, times = filter.static
     windows = views(x.astype(np.float64, copy=False), (rows, columns), attrs)
-    found = np.zeros((channels, rows * columns, times))
-    for image, own in zip(windows, dy.astype(np.float64, copy=False)):
-        found += product(_windows_of_channels(image).swapaxes(1, 2), _dy_of_channels(own, channels, times))
-    return np.ascontiguousarray(found.reshape(channels, rows, columns, times).transpose(1, 2, 0, 3), dtype=dy.dtype)
+    found, dy_wide = np.empty((rows, columns, channels * times)), dy.astype(np.float64, copy=False)
+    for i, j in np.ndindex(rows, columns):
+        found[i, j] = np.add.reduce(_repeated(windows[:, :, :, i, j], times) * dy_wide, axis=(0, 1, 2))
+    return found.reshape(filter.static).astype(dy.dtype, copy=False)
 
 
 @convolve_channels_filters.gradient
