@@ -96,11 +96,13 @@ class Chief:
         step(told, number, now, workers)
         self._untold += told.frames()
         self._beat.recorded()
-        self._pace.paid(now, self.taking / self.steps if self.taking else 1.0)
         self.steps += 1
+        if self.steps == 1:
+            self.asks(at_once=True)      # what one costs is known from the first one on
+        self._pace.paid(now, self.taking / self.steps)
 
-    def asks(self) -> None:
-        if self._beat.due > time.perf_counter():
+    def asks(self, at_once: bool = False) -> None:
+        if self._beat.due > time.perf_counter() and not at_once:
             return
         self._beat.asking()
         began = time.thread_time()

@@ -91,12 +91,16 @@ describe('cells of a heat map', () => {
       [3, 3],
       [900, 900]
     ]);
-    expect(cellsOf([], 10)).toEqual({ rows: [], columns: [], tops: new Map() });
+    expect(cellsOf([], 10)).toEqual({ rows: [], columns: [], tops: new Map(), strong: new Set() });
   });
 
   it('are as strong as they stand out among their like', () => {
     const row = (group: string, ys: number[]) => ({ ...line(ys), group });
-    const { tops } = cellsOf([row('ps', [50, 51]), row('worker', [5, 5]), row('worker', [15, 15])], 9);
+    const { tops, strong } = cellsOf(
+      [row('ps', [50, 51]), row('worker', [5, 5]), row('worker', [15, 15]), row('worker', [5])],
+      9
+    );
+    expect([...strong]).toEqual([2]); // which is named, whichever rows between have no room
     expect([...tops]).toEqual([
       ['ps', 100],
       ['worker', 15]

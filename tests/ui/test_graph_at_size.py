@@ -75,6 +75,7 @@ def test_a_graph_of_36000_operations(lab: Lab, notebook: Callable[..., str],
     opened = ("mixed_0…221", "mixed_0…13", "mixed_3", "mixed_3/branch_0", "mixed_3/branch_1", "gradients", "train")
     record_property("expand", [lab.promised(TOGGLE, id) for id in opened])
     lab.picture("large-opened")
+    assert lab.page.evaluate(INK)["drawn"] > 100, "what was opened last is in sight, if nothing else is"
     record_property("frames", [lab.promised(PAN) for _ in range(3)])
     lab.page.locator(".wb-Search input").fill("mixed_77/branch_2/op5")
     lab.page.locator(".wb-Search li[data-id='mixed_77/branch_2/op5']").click()

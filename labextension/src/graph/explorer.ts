@@ -1,6 +1,6 @@
 /** The graph as something to walk through: what is drawn of it, where, what is chosen, and how one gets from here to there. */
 import type { GraphNode, GraphState } from '../contract';
-import { type Box, Camera, contains } from '../kit/camera';
+import { type Box, Camera, contains, overlaps } from '../kit/camera';
 import { Canvas, type Pen } from '../kit/canvas';
 import type { Theme } from '../kit/colour';
 import { alike } from '../kit/keep';
@@ -140,7 +140,7 @@ export class Explorer implements Hands {
     this._busy = false;
   }
 
-  /** A new layout: what was opened or closed stays where it was on the screen, else all is fitted. */
+  /** A new layout: what was opened or closed stays where it was on the screen, into which it comes if nothing else is left there. */
   private _enter(graph: GraphState, geometry: Geometry): void {
     const before = this.picture;
     const old = before ? indexOf(before.graph, this._anchor) : -1;
@@ -150,6 +150,8 @@ export class Explorer implements Hands {
       const [a, b] = [before.geometry.boxes[old], geometry.boxes[now]];
       const zoom = this.camera.zoom;
       this.camera.pan((a.x + a.width / 2 - b.x - b.width / 2) * zoom, (a.y - b.y) * zoom);
+      const seen = this.camera.seen(this.width, this.height);
+      this.width && !geometry.boxes.some(box => overlaps(box, seen)) && this.camera.centre(b, this.width, this.height);
     } else if (!this.camera.touched) {
       this.fit();
     }

@@ -18,10 +18,13 @@ export interface Cells {
    * group at least: who does what the others do is pale, however little that is.
    */
   tops: Map<string, number>;
+  /** Rows that stand out, the strongest of each group: one that works as long as its like does not. */
+  strong: Set<number>;
 }
 
 const MOST = 0.99; // part of a group's cells that lie below its strongest colour
 const STRONG = 2; // times what is usual
+const OUT = 1.5; // times what is usual, from which on the longest row of a group has its name
 
 /** At most `most` columns of as many recorded steps each, however far apart; a cell is the mean of its steps. */
 export function cellsOf(courses: readonly Course[], most: number): Cells {
@@ -38,7 +41,24 @@ export function cellsOf(courses: readonly Course[], most: number): Cells {
   const groups = new Map<string, number[]>();
   courses.forEach(({ group }, i) => groups.set(group, [...(groups.get(group) ?? []), ...rows[i].filter(Number.isFinite)]));
   const tops = new Map([...groups].map(([group, values]) => [group, topOf(values)]));
-  return { rows, columns, tops };
+  return { rows, columns, tops, strong: strongOf(courses, rows, groups) };
+}
+
+/** Of each group the row that works most, if that is much beside what is usual there. */
+function strongOf(courses: readonly Course[], rows: Float64Array[], groups: Map<string, number[]>): Set<number> {
+  const means = rows.map(row => {
+    const known = row.filter(Number.isFinite);
+    return known.reduce((sum, value) => sum + value, 0) / known.length;
+  });
+  const strong = new Set<number>();
+  for (const [group, values] of groups) {
+    const mine = courses.map((_, i) => i).filter(i => courses[i].group === group && Number.isFinite(means[i]));
+    const most = mine.reduce((best, i) => (best < 0 || means[i] > means[best] ? i : best), -1);
+    if (most >= 0 && means[most] >= OUT * values[Math.floor(0.5 * (values.length - 1))]) {
+      strong.add(most);
+    }
+  }
+  return strong;
 }
 
 const APART = 70; // pixels between the beginnings of two names of an axis, and

@@ -86,7 +86,7 @@ export class HeatMap {
 
   private _names(pen: Pen, theme: Theme): void {
     const every = Math.max(1, Math.ceil(NAMED / this._tall));
-    const said = this._rows.map(row => row.marked || row.lost);
+    const said = this._rows.map((row, i) => row.marked || row.lost || this._cells.strong.has(i));
     const crowded = (i: number) => said.some((one, k) => one && Math.abs(k - i) < every); // by a name that must be there
     pen.textBaseline = 'middle';
     pen.textAlign = 'left';
@@ -119,7 +119,7 @@ export class HeatMap {
       pen.fillText(text, SIDE + x, y);
     }
     pen.textAlign = 'right';
-    const strongest = `strongest: ${[...this._cells.tops].map(([group, top]) => `${group} ${duration(top)}`).join(', ')}`;
+    const strongest = `full colour: ${[...this._cells.tops].map(([group, top]) => `${group} ${duration(top)}`).join(', ')}`;
     const room = this._canvas.width - 8;
     const whole = `recorded step · ${strongest}`;
     pen.fillText(measure(whole) <= room ? whole : clipped(strongest, room, measure), this._canvas.width - 4, y + 14);
@@ -171,7 +171,7 @@ export class HeatMap {
   private _canvas: Canvas = new Canvas(this._paint, () => this._count());
   private _tip = document.createElement('div');
   private _rows: HeatRow[] = [];
-  private _cells: Cells = { rows: [], columns: [], tops: new Map() };
+  private _cells: Cells = { rows: [], columns: [], tops: new Map(), strong: new Set() };
   private _tall = TALLEST;
   private _row = -1;
   private _column = -1;

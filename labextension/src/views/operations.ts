@@ -64,11 +64,10 @@ function leadOf({ rows, more }: OperationsView): string {
   while (many < rows.length && sum < 0.5) {
     sum += rows[many++].share;
   }
-  const verb = many === 1 ? 'takes' : 'take';
   const part = `${format(100 * sum, 2)} % of the time (runs × median).`;
   return sum < 0.5 && more
-    ? `No few operations stand out: the first ${many} of ${rows.length + more} take ${part}`
-    : `${many} of ${count(rows.length + more, 'operation')} ${verb} ${part}`;
+    ? `Time is spread widely: the longest ${many} of ${(rows.length + more).toLocaleString('en')} operations take ${part}`
+    : `${many} of ${count(rows.length + more, 'operation')} ${many === 1 ? 'takes' : 'take'} ${part}`;
 }
 
 function noteOf({ more, crossing, unknown }: OperationsView): string {
@@ -139,7 +138,7 @@ function share(part: number): HTMLElement {
   made.className = 'wb-Share';
   const bar = document.createElement('i');
   bar.style.width = `${(60 * Math.min(1, part)).toFixed(1)}px`;
-  made.append(bar, `${format(100 * part, 2)} %`);
+  made.append(bar, `${format(100 * part, 2, true)} %`);
   return made;
 }
 

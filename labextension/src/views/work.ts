@@ -132,7 +132,7 @@ class Line {
     put(this._waits, { className: waiting ? '' : 'wb-mod-none', title: waiting ? `Waits for ${row.waits_for}` : '' });
     say(this._whom, waiting ? row.waits_for : '–');
     say(this._long, waiting ? ` ${exactly(row.wait)}` : '');
-    say(this._costs, row.share >= WORTH ? `${format(100 * row.share, 2)} %` : '–');
+    say(this._costs, row.share >= WORTH ? `${format(100 * row.share, 2, true)} %` : '–');
   }
 
   private _task = document.createElement('th');
