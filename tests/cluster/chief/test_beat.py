@@ -141,7 +141,7 @@ def test_what_is_shown_of_a_large_cluster_is_at_most_a_second_old(clock, step: f
     hub, books = hub_of(program.journal), books_of(program.journal)
     watcher = hub.watcher()
     watcher.watch({"steps": {}, "work": {}})
-    lines, oldest, verdicts = float("nan"), 0.0, 0.0
+    lines, until, oldest, verdicts = float("nan"), float("nan"), 0.0, 0.0
     for turn in range(1500):
         program.goes_on()
         if turn % round(100 / RATE) == 0:
@@ -152,7 +152,6 @@ def test_what_is_shown_of_a_large_cluster_is_at_most_a_second_old(clock, step: f
             if steps and steps.tasks:
                 lines = program.journal.origin + max(task.ends[-1] for task in steps.tasks)
             until = books.summary.until
-    print(step, cost, begins, "lines", round(oldest, 2), "verdicts", round(verdicts, 2))
     assert oldest <= 1.0
     assert verdicts <= 1.0
 
