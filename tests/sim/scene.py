@@ -31,6 +31,7 @@ _PROBE = 0.5
 _GIVEN_UP = 1000.0       # seconds of this world in which whatever waits has to end; trainings take up to 300
 _KEPT = 3                # checkpoints
 _TRIES = 20              # to open the tasks, as often as the real ones fit into what a cluster waits
+_BESIDE = ("hold", "settle", "read", "release")      # steps of a checkpoint, which are no progress of training
 _LOST = (errors.UnavailableError, errors.DeadlineExceededError, errors.AbortedError)
 
 Clients = dict[str, Callable[[], None]]
@@ -227,7 +228,7 @@ class Scene(Faults):
         result = self.step(client, handle, feeds, limit)
         if isinstance(result, errors.Error):
             self.lost[client] = mark, result
-        else:
+        elif handle not in _BESIDE:
             self.recovery.handle(Progress())
         return result
 

@@ -28,7 +28,7 @@ from workbench.core.state.tokens import Tokens
 from workbench.train.sessions import recovery
 from workbench.train.sessions.recovery import Attempts, Begin, Damaged, Lost, Recovery, Reopened, Restored
 
-SEEDS, FAULTS = 300, 8
+SEEDS, FAULTS = 400, 8
 Patch = Callable[..., None]
 
 
@@ -242,7 +242,7 @@ def everybody_brings_back(patch: Patch) -> None:
 
 
 PLANTED = {
-    "async": {not_awaited: 4, no_fence: 131, no_abort: 0, links_lost_in_silence: 10, losses_of_the_replaced: 7,
+    "async": {not_awaited: 4, no_fence: 321, no_abort: 0, links_lost_in_silence: 10, losses_of_the_replaced: 7,
               forgotten_steps: 0, late_answers: 31, doubled_orders: 0, no_silence: 3, silent_relays: 192,
               relays_that_remember: 0},
     "sync": {stale_gradients: 1, no_dedupe: 46, stale_tokens: 0, unready_handles: 1, forgotten_positions: 0,
