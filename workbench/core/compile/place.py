@@ -124,13 +124,7 @@ def place(program: Program, devices: Sequence[str], default: str | None = None, 
         for name in sorted(op.colocation):
             if name in by_name:
                 groups.join(by_name[name], op, "colocate_with", soft=bool(op.derived))
-    chosen, known = {}, {}      # most groups ask for the same
-    for op in groups.parent:
-        if groups.find(op) is op:
-            wanted = id(groups.request[op]), groups.types[op]
-            if wanted not in known:
-                known[wanted] = str(_choose(groups, op, specs, home))
-            chosen[op] = known[wanted]
+    chosen = _chosen(groups, specs, home)
     placed = {op.name: chosen[groups.find(op)] for op in operations}
     if policy.log:
         for op in operations:
@@ -154,6 +148,19 @@ def _lacking(by_name: dict[str, Operation], whole: Graph | None) -> list[Operati
 def _state(op: Operation) -> list[str]:
     """Names of the operations whose state it uses."""
     return [tensor.op.name for tensor in op.inputs if tensor.dtype is resource]
+
+
+def _chosen(groups: _Groups, specs: Sequence[DeviceSpec], home: DeviceSpec) -> dict[Operation, str]:
+    """The device of each group, asked once for all that ask for the same: most ask for nothing."""
+    found: dict[Operation, str] = {}
+    known: dict[tuple[int, frozenset[str]], str] = {}
+    for op in groups.parent:
+        if groups.find(op) is op:
+            wanted = id(groups.request[op]), groups.types[op]
+            if wanted not in known:
+                known[wanted] = str(_choose(groups, op, specs, home))
+            found[op] = known[wanted]
+    return found
 
 
 def _choose(groups: _Groups, op: Operation, specs: Sequence[DeviceSpec], home: DeviceSpec) -> DeviceSpec:
