@@ -150,11 +150,7 @@ class Tracker:
             route = self.route(handle)             # NOTE: only now, so that what is lost or closed from here on fails it
             members = route.members
             self._journal.tellers[teller] = time.perf_counter(), functools.partial(pending.doing, members)
-            if feeds:
-                with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
-                    self.post(pending, route, feeds, limit is None)
-            else:
-                self.post(pending, route, {}, limit is None)      # with a limit it must be known who is late
+            self.post(pending, route, feeds, limit is None)      # with a limit it must be known who is late
             if not pending.wait(limit, self.group if len(self.pending) == 1 else None):
                 self._blame_late(pending, members, limit or 0.0)
             if pending.error is not None:
@@ -223,11 +219,12 @@ class Tracker:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
                                                   f"{', '.join(route.members)}; feed one of these")
         whose = (self.driver, self.incarnation, pending.sequence) if pending.sequence else ("", 0, 0)
-        for member, buffers in route.packed(pending.step, live, pending.trace, feeds, whose, relayed):
-            try:
-                member.connection.send(buffers)
-            except errors.UnavailableError as error:
-                self._not_sent(pending, member, error)
+        with deferred_interrupt():                              # a large frame must not be cut by Ctrl-C
+            for member, buffers in route.packed(pending.step, live, pending.trace, feeds, whose, relayed):
+                try:
+                    member.connection.send(buffers)
+                except errors.UnavailableError as error:
+                    self._not_sent(pending, member, error)
 
     def _not_sent(self, pending: PendingStep, member: Member, error: errors.Error) -> None:
         self.on_lost(member, error)
