@@ -65,8 +65,8 @@ class Pushes:
             return dict(self.newest)
 
     def settle(self, cut: Mapping[str, int], done: Call) -> Call:
-        """Let begin what `cut` says, up to a number of each worker; `done` is called when it has ended, at once where nothing is
-        held (see `release`). Returns what takes the attempt back."""
+        """Let begin what `cut` says, up to a number of each worker; `done` is called when it has ended, at once where nothing
+        is held (see `release`). Returns what takes the attempt back."""
         with self._lock:
             self._cut = cut if self.held else {}
             self._waiting.append(done)

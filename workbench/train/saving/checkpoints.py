@@ -121,8 +121,8 @@ class Checkpointer:
         finally:
             held = session.run(self._release)
         if not all(held):
-            raise errors.AbortedError("checkpoint: tasks were opened anew while it was pinned, so that it is of no one moment; it "
-                                      "is dropped, save again")
+            raise errors.AbortedError("checkpoint: tasks were opened anew while it was pinned, so that it is of no one moment; "
+                                      "it is dropped, save again")
         return found
 
     def _pin_now(self, session: Any) -> dict[str, Any]:
