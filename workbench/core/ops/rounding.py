@@ -1,4 +1,4 @@
-"""Rounding of float32 to the numbers of 16 bits, which stay float32, or lie in 16; passes/widen.py makes it, users cast."""
+"""Rounding of float32 to the numbers of 16 bits, which stay float32; passes/widen.py makes it, users cast."""
 from __future__ import annotations
 
 import ml_dtypes
