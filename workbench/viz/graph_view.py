@@ -208,8 +208,8 @@ class GraphPicture:
                 break
             del self._opened[oldest]
             shut += 1
-        were = " was" if shut == 1 else "s were"
-        return f"{shut} scope{were} closed to keep the drawing under {limit} nodes." if shut else ""
+        what = "1 scope was" if shut == 1 else f"{shut} scopes were"
+        return f"{what} closed to keep the drawing under {limit} nodes." if shut else ""
 
     def _visible_count(self) -> int:
         total = self.tree.children("")

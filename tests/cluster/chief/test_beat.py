@@ -141,17 +141,17 @@ def test_what_is_shown_of_a_large_cluster_is_at_most_a_second_old(clock, step: f
     hub, books = hub_of(program.journal), books_of(program.journal)
     watcher = hub.watcher()
     watcher.watch({"steps": {}, "work": {}})
-    lines, until, oldest, verdicts = float("nan"), float("nan"), 0.0, 0.0
+    lines = judged = float("-inf")
+    oldest = 0.0
     for turn in range(1500):
         program.goes_on()
         if turn % round(100 / RATE) == 0:
             hub.turn()
+            if turn > 300:      # just before the next is shown
+                oldest = max(oldest, clock.now - lines, clock.now - judged)
             steps = hub.whole("steps")
-            if turn > 300:
-                oldest, verdicts = max(oldest, clock.now - lines), max(verdicts, clock.now - until)
             if steps and steps.tasks:
                 lines = program.journal.origin + max(task.ends[-1] for task in steps.tasks)
-            until = books.summary.until
+            judged = books.summary.until
+    print(f"steps of {step} s, {cost} s to take one in: {oldest:.2f} s old")
     assert oldest <= 1.0
-    assert verdicts <= 1.0
-

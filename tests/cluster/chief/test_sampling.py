@@ -20,7 +20,7 @@ def clock(monkeypatch):
 
 @pytest.mark.parametrize(("cost", "between"), [(1e-5, 0.05), (1e-3, 0.1), (1.0, 0.6)])
 def test_steps_are_recorded_as_often_as_taking_in_their_spans_pays(clock, cost: float, between: float):
-    """A hundredth of the time, at most twenty a second of each executable, at least two."""
+    """A hundredth of the time, at most twenty a second of each executable, at least five in three seconds."""
     journal = Journal()
     journal.enabled, sampling = True, Sampling(journal)
     recorded = []
