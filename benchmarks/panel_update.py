@@ -95,7 +95,7 @@ class Chief:
         told = Told()
         step(told, number, now, workers)
         self._untold += told.frames()
-        self._beat.recorded()
+        self._beat.ended()
         self.steps += 1
         if self.steps == 1:
             self.asks(at_once=True)      # what one costs is known from the first one on

@@ -38,7 +38,7 @@ def asked(clock, beat: Beat, recorded: list[float], seconds: float) -> list[floa
     while clock.now < began + seconds:
         clock.now += 0.01
         if clock.now >= began + end:
-            beat.recorded()
+            beat.ended()
             end = next(ends)
         if beat.due <= clock.now + 1e-9:
             times.append(round(clock.now - began, 2))
@@ -77,7 +77,7 @@ def test_who_waits_hears_of_a_step_and_of_the_end(clock):
             beat.asking()
     waiter = threading.Thread(target=waiting)
     clock.now += 0.45
-    beat.recorded()      # it is to be asked for at once: what it waited for lies behind it
+    beat.ended()      # it is to be asked for at once: what it waited for lies behind it
     clock.now += 0.5
     waiter.start()
     beat.end()
@@ -121,7 +121,7 @@ class Program:
                                                       self.number, executable="session_0_0"))
             self.accounts[task].ended(self.number, active, None)
         if self.number and active.trace >= SPANS:
-            self.beat.recorded()
+            self.beat.ended()
         recorded = now >= self.pace.due
         if recorded:
             self.pace.paid(now, self._cost)

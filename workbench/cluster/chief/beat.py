@@ -4,6 +4,7 @@ from __future__ import annotations
 import threading
 import time
 
+from workbench.cluster.task.engines import SPANS
 from workbench.cluster.task.steps import LATE
 
 __all__ = ["Beat"]
@@ -28,8 +29,10 @@ class Beat:
         self._over = False
         self._news = threading.Event()
 
-    def recorded(self) -> None:
-        """A step that is recorded has ended on all of its tasks."""
+    def ended(self, level: int = SPANS) -> None:
+        """A step has ended on all of its tasks, of which so much was recorded."""
+        if level < SPANS:
+            return
         before, self._ended = self._ended, time.perf_counter()
         self._rare = self._ended - before >= _RARE
         if self._rare:

@@ -164,8 +164,7 @@ class Tracker:
         finally:
             self.pending.pop(number, None)
             self._journal.tellers.pop(teller, None)
-            if level >= SPANS:
-                self.beat.recorded()
+            self.beat.ended(level)
             if handle in self._leaving:
                 self._leaving.discard(handle)
                 self.remove((handle,))
