@@ -15,7 +15,6 @@ from workbench.cluster.chief.orders import EPOCH, Feeds, Route
 from workbench.cluster.chief.sampling import Sampling
 from workbench.cluster.chief.steps import PendingStep, Tries
 from workbench.cluster.link.callers import CallerGroup
-from workbench.cluster.task.engines import SPANS
 from workbench.cluster.task.failures import ANEW, cut_off
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import packed_step
