@@ -16,6 +16,8 @@ from workbench.core.kernels.language import library_source, translate
 
 __all__ = ["check", "unreadable"]
 
+_NUMBERS = [dtype for dtype in MEMORY.values() if dtype != "bfloat16"]      # what is computed with
+
 
 @functools.lru_cache(maxsize=1024)
 def unreadable(expression: str, inputs: tuple[str, ...], dtypes: tuple[str, ...], result: str) -> str:
@@ -62,7 +64,7 @@ def check(definition: OpDef) -> None:
             return
     raise errors.InvalidArgumentError(
         f"{where} cannot be read: {problem or 'compiled loops have none of its dtypes'}; write arithmetic, comparisons, 'a if "
-        f"c else b' and functions like exp(…) of {', '.join(definition.inputs)}, for one of {', '.join(MEMORY.values())}, or "
+        f"c else b' and functions like exp(…) of {', '.join(definition.inputs)}, for one of {', '.join(_NUMBERS)}, or "
         "leave elementwise out")
 
 
@@ -79,7 +81,7 @@ def _by_elements(signature: str) -> bool:
 def _dtypes(definition: OpDef) -> Iterator[tuple[tuple[str, ...], str]]:
     """Choices of dtypes that the rule allows: all inputs alike where it lets them, else what it names."""
     rule = definition.types.partition("->")[0].split() if isinstance(definition.types, str) else []
-    for dtype in MEMORY.values():
+    for dtype in _NUMBERS:
         given = tuple(_named(term) or dtype for term in (rule + ["T"] * len(definition.inputs))[:len(definition.inputs)])
         try:
             yield given, infer_dtypes(definition, [as_dtype(d) for d in given], definition.attrs, 1)[0].name
