@@ -51,6 +51,17 @@ class Pair:
     def until(self, step: int) -> Callable[[], bool]:
         return lambda: any(one == step for one, _ in self.heard)
 
+    def never(self, then: Callable[[], object]) -> Callable[[], bool]:
+        """Nothing is decided, and when a caller first asks, which has the role by then, something happens."""
+        asked: list[bool] = []
+
+        def decided() -> bool:
+            if not asked:
+                then()
+            asked.append(True)
+            return False
+        return decided
+
     @property
     def steps(self) -> list[int]:
         return [step for step, _ in self.heard]
@@ -94,14 +105,7 @@ def test_who_waits_receives_and_the_receiver_thread_before_and_after(pair):
     (through(1) + raw(m.Leaving("it stops"), 2), through(3)), (through(1) + through(3)[:20], through(3)[20:]),
     (through(1) + through(2) * 200, through(3))], ids=["another kind", "part of one", "more than is looked at"])
 def test_what_is_no_answer_is_left_to_the_receiver_thread(pair, first, rest):
-    sent: list[bool] = []
-
-    def never() -> bool:
-        if not sent:
-            pair.peer.sendall(first)
-        sent.append(True)
-        return False
-    pair.group.receive(never, ANSWERS)
+    pair.group.receive(pair.never(lambda: pair.peer.sendall(first)), ANSWERS)
     pair.peer.sendall(rest)
     while 3 not in pair.steps:
         assert pair.came.acquire(timeout=60)
@@ -110,14 +114,12 @@ def test_what_is_no_answer_is_left_to_the_receiver_thread(pair, first, rest):
 
 
 def test_the_end_is_found_by_the_receiver_thread(pair):
-    pair.peer.close()
-    pair.group.receive(lambda: False, ANSWERS)
+    pair.group.receive(pair.never(pair.peer.close), ANSWERS)
     assert pair.closed.wait(60) and isinstance(pair.error, EOFError)
 
 
 def test_what_is_damaged_ends_the_connection_on_the_receiver_thread(pair):
-    pair.peer.sendall(b"WBx\n" + bytes(60))
-    pair.group.receive(lambda: False, ANSWERS)
+    pair.group.receive(pair.never(lambda: pair.peer.sendall(b"WBx\n" + bytes(60))), ANSWERS)
     assert pair.closed.wait(60) and "version is 0" in str(pair.error)
 
 
