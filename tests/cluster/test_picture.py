@@ -13,7 +13,7 @@ import pytest
 import workbench as wb
 from tests.cluster import softmax
 from tests.eventually import eventually
-from workbench.cluster.chief import tracker
+from workbench.cluster.chief import sampling
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.run.session import _OP_PERIOD
 from workbench.core.trace import Journal, journal
@@ -156,7 +156,7 @@ def test_the_placed_graph_names_the_devices_of_all_tasks(run):
 
 
 def test_a_long_step_is_recorded_even_if_it_was_not_chosen(client, monkeypatch):
-    monkeypatch.setattr(tracker, "Pace", lambda *how: SimpleNamespace(due=math.inf))
+    monkeypatch.setattr(sampling, "Pace", lambda *how: SimpleNamespace(due=math.inf))
     monkeypatch.setattr("workbench.core.run.session._OP_PERIOD", 1e9)
     records = Journal()
     with wb.Graph().as_default(), Cluster(client, 1, 1, journal=records) as cluster:

@@ -288,7 +288,7 @@ def free_again(lab: Lab, slow: float) -> None:
     lab.wait("""most => {
         const row = [...document.querySelectorAll('.wb-Panel .wb-Stragglers tbody tr')]
             .find(row => row.cells[0].textContent.includes('worker:1'));
-        const [number, unit] = row.cells[2].textContent.trim().split(/\\s/);
+        const [number, unit] = row?.cells[2].textContent.trim().split(/\\s/) ?? [];      // of its new steps none may be known
         return {'µs': 1e-3, 'ms': 1, 's': 1e3}[unit] * number < most;
     }""", slow / 2)
 
