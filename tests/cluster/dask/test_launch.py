@@ -32,7 +32,7 @@ class Scripted:
     def rpc(self, address: str) -> Any:
         async def status() -> dict[str, int]:
             await self.answers[address].wait()
-            return {"hosted": 0, "free": {}}
+            return {"hosted": 0, "free": {}, "leased": []}
         return SimpleNamespace(wb_status=status)
 
 
