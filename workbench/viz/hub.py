@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import Any, Protocol
 
 from workbench.core.trace import Journal, StatusRecord
@@ -128,6 +129,7 @@ class Watcher:
 
 _NOTHING = object()
 _SAID = tuple(one.name for one in fields(StatusRecord))
+_said = attrgetter(*_SAID)
 
 
 def _large(topic: str) -> bool:
@@ -172,7 +174,7 @@ class Hub:
     def status(self) -> dict[str, Any]:
         """What the run says now, as JSON data; `seconds`: how long the state has lasted."""
         record = self.journal.current()
-        status = {name: getattr(record, name) for name in _SAID}
+        status = dict(zip(_SAID, _said(record)))
         status["tasks"] = list(record.tasks)
         if record.tasks and all(device_order(task)[0] == "localhost" for task in record.tasks):
             status["page"] = ""  # of a cluster that this run does not use

@@ -6,7 +6,9 @@ import json
 import math
 import threading
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -162,10 +164,8 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
         return value
     if kind is float:
         return value if math.isfinite(value) else None
-    if names := names_of(kind):
-        if kind is Picture:
-            return _short(plain(value), buffers)
-        return _fields(value, names, buffers)
+    if names_of(kind):
+        return _short(plain(value), buffers) if kind is Picture else _fields(value, buffers)
     if isinstance(value, np.generic):
         return _packed(value.item(), buffers)
     if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and _numbers(value)):
@@ -179,14 +179,32 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
     return value
 
 
-def _fields(record: Any, names: Sequence[str], buffers: list[bytes]) -> dict[str, Any]:
-    """A record by its fields, most of which stay what they are."""
-    made = {}
-    for name in names:
-        kind = type(one := getattr(record, name))
-        stays = kind in _PLAIN or (one.isascii() if kind is str else kind is float and math.isfinite(one))
-        made[name] = one if stays else _packed(one, buffers)
+def _fields(record: Any, buffers: list[bytes]) -> dict[str, Any]:
+    """A record by its fields, most of which stay what they are: texts and numbers are looked at together."""
+    names, read = _reader(type(record))
+    values = read(record)
+    texts, numbers, others = _by_kind(tuple(map(type, values)))
+    made = dict(zip(names, values))
+    for place in others:
+        made[names[place]] = _packed(values[place], buffers)
+    if not ("".join([values[place] for place in texts]).isascii() and math.isfinite(sum([values[place] for place in numbers]))):
+        made.update((names[place], _packed(values[place], buffers)) for place in (*texts, *numbers))
     return made
+
+
+@cache
+def _reader(record: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The names of the fields, and what reads all of them."""
+    names = names_of(record)
+    read = attrgetter(*names)
+    return names, read if len(names) > 1 else lambda one: (read(one),)
+
+
+@lru_cache(1024)
+def _by_kind(kinds: tuple[type, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The places of texts, of floats, and of what has parts."""
+    texts, numbers = (tuple(i for i, kind in enumerate(kinds) if kind is one) for one in (str, float))
+    return texts, numbers, tuple(i for i, kind in enumerate(kinds) if kind not in (str, float) and kind not in _PLAIN)
 
 
 def _numbers(values: list[Any] | tuple[Any, ...]) -> bool:
