@@ -72,6 +72,7 @@ from workbench.nn.checks import (
     verify_tensor_all_finite,
 )
 from workbench.nn.derivatives import custom_gradient, hessians
+from workbench.nn.embedding import gather
 from workbench.nn.framework import (
     colocate_with,
     control_dependencies,
@@ -282,7 +283,6 @@ floordiv = ops.floordiv
 floormod = ops.floormod
 foldl = ops.foldl
 foldr = ops.foldr
-gather = ops.gather
 gather_nd = ops.gather_nd
 greater = ops.greater
 greater_equal = ops.greater_equal

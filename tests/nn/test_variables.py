@@ -212,3 +212,15 @@ def test_what_an_assignment_gave_is_changed_again_after_it():
         assert session.run(branch) == 2.0 and session.run(late) == 2.0
         free = wb.assign(wb.assign(v, [0.0, 0.0]), [1.0, 2.0, 3.0], validate_shape=False)
         assert session.run(free).tolist() == [1.0, 2.0, 3.0] == session.run(v).tolist()
+
+
+def test_a_gather_of_a_variable_reads_these_rows_alone():
+    """As TensorFlow's: the whole value would be held, so that an update meanwhile copied the table."""
+    table = wb.Variable(np.arange(6, dtype=np.float32).reshape(3, 2))
+    rows, column = wb.gather(table, [2, 0], name="rows"), wb.gather(table, [1], axis=1)
+    assert (rows.op.kind, rows.op.name, column.op.kind) == ("resource_gather", "rows", "gather")
+    slope = wb.gradients(wb.reduce_sum(rows), table)[0]
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert session.run(rows).tolist() == [[4, 5], [0, 1]] and session.run(column).tolist() == [[1], [3], [5]]
+        assert session.run(slope).indices.tolist() == [2, 0]

@@ -10,7 +10,7 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.partitions import PartitionedVariable
 from workbench.nn.variables import Variable
 
-__all__ = ["embedding_lookup"]
+__all__ = ["embedding_lookup", "gather"]
 
 
 def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None,
@@ -26,12 +26,12 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
     with get_default_graph().name_scope(name or "embedding_lookup"):
         ids, parts = convert(ids), [part if isinstance(part, Variable) else convert(part) for part in parts]
         if len(parts) == 1:
-            return _clipped(_rows(parts[0], ids), max_norm, ids)
+            return _clipped(gather(parts[0], ids), max_norm, ids)
         flat = ops.reshape(ids, [-1])
         shard, row = _assign(parts, flat, partition_strategy)
         indices = ops.dynamic_partition(ops.range(ops.size(flat)), shard, len(parts))
         wanted = ops.dynamic_partition(row, shard, len(parts))
-        found = ops.dynamic_stitch(list(indices), [_rows(p, w) for p, w in zip(parts, wanted)])
+        found = ops.dynamic_stitch(list(indices), [gather(p, w) for p, w in zip(parts, wanted)])
         width = parts[0].get_shape()[1:]
         for part in parts[1:]:
             width = width.merge(part.get_shape()[1:], "embedding_lookup: the rows of its parts")
@@ -41,10 +41,15 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
         return _clipped(result, max_norm, ids)
 
 
-def _rows(part: Any, ids: Tensor) -> Tensor:
-    if isinstance(part, Variable):
-        return part.gather(ids)
-    return ops.gather(part, ids)
+def gather(params: Any, indices: Any, *, axis: Any = 0, name: str | None = None) -> Tensor:
+    """The slices of `params` along `axis` at `indices` (ints [...]), whose shape takes the place of that axis.
+
+    Of a variable only these rows are read, at that moment, and nobody holds the others meanwhile. InvalidArgumentError outside.
+    """
+    if isinstance(params, Variable) and isinstance(axis, int) and axis == 0 and params.shape.rank != 0:
+        return params.gather(convert(indices), name=name)
+    found: Tensor = ops.gather(params, indices, axis=axis, name=name)
+    return found
 
 
 def _assign(parts: Sequence[Any], flat: Tensor, strategy: str) -> tuple[Tensor, Tensor]:

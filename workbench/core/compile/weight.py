@@ -14,7 +14,7 @@ from workbench.core.graph.opdef import from_outside
 
 __all__ = ["LIGHT", "is_light", "regions", "side_by_side", "weight"]
 
-LIGHT = 1 << 18       # bytes that a segment may touch and still run on a thread that has something else to do: some 50 µs
+LIGHT = 1 << 19       # bytes that a segment may touch and still run on a thread that has something else to do: some 100 µs
 
 
 def is_light(block: Block) -> bool:
