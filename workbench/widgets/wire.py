@@ -181,7 +181,8 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
 
 def _fields(record: Any, buffers: list[bytes]) -> dict[str, Any]:
     """A record by its fields, most of which stay what they are: texts and numbers are looked at together."""
-    names, read = _reader(type(record))
+    kind: Any = type(record)
+    names, read = _reader(kind)
     values = read(record)
     texts, numbers, others = _by_kind(tuple(map(type, values)))
     made = dict(zip(names, values))
@@ -193,7 +194,7 @@ def _fields(record: Any, buffers: list[bytes]) -> dict[str, Any]:
 
 
 @cache
-def _reader(record: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+def _reader(record: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
     """The names of the fields, and what reads all of them."""
     names = names_of(record)
     read = attrgetter(*names)
