@@ -195,7 +195,7 @@ def resource_gather(handle: VariableState, indices: Array, *, dtype: Any, shape:
 @resource_gather.gradient
 def _(node: Operation, dy: Tensor) -> Any:
     indices, shape = node.inputs[1], as_shape(node.attrs["shape"])
-    flat = ops.reshape(indices, [-1])
+    flat = indices if indices.shape.rank == 1 else ops.reshape(indices, [-1])      # as they are, constants go anywhere
     row = shape[1:]
     if row.known and 0 not in row.static:
         dims: Any = [-1, *row.static]
