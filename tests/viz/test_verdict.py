@@ -13,6 +13,7 @@ from workbench.viz.accounting import Accounting
 from workbench.viz.batch import Batch
 from workbench.viz.ledger import Root
 from workbench.viz.palette import short_task
+from workbench.viz.replicas import replicas
 from workbench.viz.units import ms
 from workbench.viz.verdict import ENOUGH, NOTICEABLE, Summary, judge
 from workbench.viz.window import Window
@@ -104,6 +105,19 @@ def test_what_a_worker_runs_between_the_steps_is_no_replica(times):
     summary = judge(accounting)
     costs = {row.task: row.cost for row in summary.rows}
     assert costs[other] < NOTICEABLE < costs[slow], summary
+
+
+def test_of_two_executables_on_one_worker_the_one_that_takes_most_of_all_the_time_is_the_step():
+    """Not of the newest steps of each alone, of which there are as many of one as of the other."""
+    accounting, slow = Accounting(), task("worker", 1)
+    spans = run(Plant(workers=2, work={slow: 2.0}, steps=150, between=30e-3))
+    ends = {span.step: span.end for span in spans if span.step % 3 == 2}
+    other = [Span(kind, kind, task("worker", 0), "", 0, end, end + 25e-3, 1000 + step, executable="session_0_2")
+             for step, end in ends.items() for kind in ("op", "segment", "step")]
+    accounting.feed([*spans, *other])
+    accounting.settle(everything=True)
+    assert {step.executable for step in accounting.steps} == {"session_0_1", "session_0_2"}
+    assert [group[0].executable for group in replicas(list(accounting.steps))] == ["session_0_1"]
 
 
 @pytest.mark.parametrize("steps", [ENOUGH - 1, ENOUGH])

@@ -24,17 +24,10 @@ def replicas(steps: Sequence[Step]) -> list[list[Step]]:
     """The newest steps of each executable that steps regularly and whose workers are its own: an asynchronous replica, or the
     only one. Of those that share a worker, as the two halves of a step that is run in two, the one that takes most of the
     time: one after the other, they hold nobody up."""
+    window = max(8, min(WINDOW, LOOKED_AT // max((len(step.ledger.tasks) for step in steps), default=1)))
     groups = _regular(steps)
-    if len(groups) == 1:
-        return groups
-    taken: set[int] = set()
-    kept = []
-    for group in sorted(groups, key=_weight, reverse=True):
-        workers = _workers(group[-1])
-        if taken.isdisjoint(workers):
-            kept.append(group)
-            taken |= workers
-    return sorted(kept, key=lambda group: group[0].executable)
+    return sorted((group[-window:] for group in (groups if len(groups) == 1 else _apart(groups))),
+                  key=lambda group: group[0].executable)
 
 
 def regular(accounting: Accounting, run: str) -> set[str]:
@@ -46,13 +39,23 @@ def _regular(steps: Sequence[Step]) -> list[list[Step]]:
     by_executable: dict[str, list[Step]] = defaultdict(list)
     for step in steps:
         by_executable[step.executable].append(step)
-    window = max(8, min(WINDOW, LOOKED_AT // max((len(step.ledger.tasks) for step in steps), default=1)))
     most = max(map(len, by_executable.values()), default=0)
     often = [group for group in by_executable.values() if SELDOM * len(group) >= most]
     weights = list(map(_weight, often))
     most_of_all = max(weights, default=0.0)
-    chosen = [group[-window:] for group, weight in zip(often, weights) if LITTLE * weight >= most_of_all]
-    return sorted(chosen, key=lambda group: group[0].executable)
+    return [group for group, weight in zip(often, weights) if LITTLE * weight >= most_of_all]
+
+
+def _apart(groups: Sequence[list[Step]]) -> list[list[Step]]:
+    """Those whose workers none that takes more time has."""
+    taken: set[int] = set()
+    kept = []
+    for group in sorted(groups, key=_weight, reverse=True):
+        workers = _workers(group[-1])
+        if taken.isdisjoint(workers):
+            kept.append(group)
+            taken |= workers
+    return kept
 
 
 def _weight(group: Sequence[Step]) -> float:

@@ -53,8 +53,9 @@ class PendingStep:
 
     def _decide(self) -> None:
         self._latch.release()
-        if self._receiving is not None:
-            self._receiving.nudge()
+        group = self._receiving      # NOTE: only now, or one may come; and once, for one that sees the decision leaves
+        if group is not None:
+            group.nudge()
 
     def over_at(self, task: str) -> None:
         """Nothing of a step that failed runs at `task` any more."""
