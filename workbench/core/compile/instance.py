@@ -16,6 +16,7 @@ from workbench.core.compile.codegen import Function
 from workbench.core.compile.counting import counts, gives_value
 from workbench.core.compile.explain import needs
 from workbench.core.compile.marks import Marks
+from workbench.core.compile.ownership import own
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.compile.values import Value, aligned
 from workbench.core.device.interface import Device, Memory
@@ -141,7 +142,8 @@ class Instance:
         """Call the kernel of `op`, which may wait; what it gave to an earlier try of the step comes back at once."""
         def begin(done: Callable[..., None]) -> None:
             context.done = done
-            op.definition.reference(context, *inputs, **op.attrs)
+            op.definition.reference(context, *given, **op.attrs)
+        given = [own(value) for value in inputs] if op.definition.keeps_inputs else inputs
         if self.tried is None or not counts(op.definition, op.attrs):
             begin(context.done)
         else:

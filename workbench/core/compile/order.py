@@ -83,9 +83,6 @@ class _Memory:
     def of(self, tensor: Tensor) -> Tensor:
         return self.root.get(tensor, tensor)
 
-    def allocates(self, op: Operation) -> int:
-        return self.makes[op]
-
     def touches(self, op: Operation) -> float:
         """Bytes made here that `op` reads or writes, infinite where a shape is unknown."""
         if not all(t.shape.known for t in op.outputs):
@@ -165,7 +162,7 @@ class _Schedule:
 
     def _offer(self, op: Operation) -> None:
         known = all(t.shape.known for t in op.outputs)
-        gain = self.memory.frees(op) - self.memory.allocates(op) if known else 0
+        gain = self.memory.frees(op) - self.memory.makes[op] if known else 0
         heapq.heappush(self.ready, (-max(0, gain), self.due[op], self.position[op]))
 
     def _due(self, before: Edges) -> dict[Operation, int]:

@@ -9,13 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-__all__ = ["LLVM", "MEMORY", "Expressions", "LanguageError", "Module", "Value", "llvm_type", "stored"]
+from workbench.core.kernels.elements import LLVM, MEMORY, llvm_type, stored
 
-LLVM = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64", "bool": "i1", "lanes": "<16 x float>",
-        "marks": "<16 x i1>"}
-MEMORY = {"floats32": "float32", "floats64": "float64", "ints32": "int32", "ints64": "int64", "bools": "bool",
-          "bfloats16": "bfloat16"}
-STORED = {"bool": "i8", "bfloat16": "i16"}      # types that lie in memory otherwise than they are computed with
+__all__ = ["Expressions", "LanguageError", "Module", "Value"]
+
 FLOATS = ("float32", "float64", "lanes")
 FLAGS = {"fused": "contract ", "fast": "reassoc nsz contract "}
 LANES = 16
@@ -70,15 +67,6 @@ def _constant(number: float | int, type_: str) -> str:
     if type_ == "float32" and abs(value) < 3.5e38:      # LLVM writes a float as the double of the same value
         value = struct.unpack("f", struct.pack("f", value))[0]
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-
-
-def stored(type_: str) -> str:
-    """What an element of memory is."""
-    return STORED.get(type_) or LLVM[type_]
-
-
-def llvm_type(type_: str) -> str:
-    return "ptr" if type_ in MEMORY else LLVM[type_] if type_ else "void"
 
 
 class Expressions:

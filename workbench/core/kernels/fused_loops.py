@@ -11,7 +11,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import registry
 from workbench.core.graph.rules import infer_dtypes
 from workbench.core.kernels.choice import Spec
-from workbench.core.kernels.expressions import MEMORY
+from workbench.core.kernels.elements import MEMORY, computed
 
 __all__ = ["REPEAT", "calls", "calls_in", "collapse", "depth", "head_line", "index", "loop_source", "memory_type",
            "passes_caches", "renamed", "step_line", "step_types"]
@@ -161,8 +161,7 @@ def step_line(number: int, steps: Sequence[Any], types: Sequence[str]) -> str:
     if kind == REPEAT:
         return f"s{number} = {arguments[0]}"
     assert definition.elementwise is not None
-    word = "float32" if types[number] == "bfloat16" else types[number]      # which memory keeps the half of
-    return f"s{number}: {word} = {renamed(definition.elementwise, dict(zip(definition.inputs, arguments)))}"
+    return f"s{number}: {computed(types[number])} = {renamed(definition.elementwise, dict(zip(definition.inputs, arguments)))}"
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:

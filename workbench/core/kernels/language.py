@@ -25,7 +25,8 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from workbench.core.kernels.expressions import LLVM, MEMORY, Expressions, LanguageError, Module, Value, llvm_type, stored
+from workbench.core.kernels.elements import LLVM, MEMORY, computed, llvm_type, stored
+from workbench.core.kernels.expressions import Expressions, LanguageError, Module, Value
 from workbench.core.kernels.stretches import STRETCH, in_stretches
 
 __all__ = ["MEMORY", "LanguageError", "library_source", "translate"]
@@ -127,8 +128,7 @@ class _Function(Expressions):
             self.store(target.id, self.expression(node, self.variables.get(target.id, "")))
         elif isinstance(target, ast.Subscript):
             address, type_ = self.element(target)
-            given = "float32" if type_ == "bfloat16" else type_
-            value = self.typed(self.expression(node, given), given)
+            value = self.typed(self.expression(node, computed(type_)), computed(type_))
             if type_ == "bool":
                 value = self.emit("int8", f"zext i1 {value.text} to i8")
             elif type_ == "bfloat16":

@@ -29,7 +29,7 @@ from workbench.settings import settings
 
 __all__ = ["HEAVY", "Program", "bind", "load", "serves", "usable", "wide"]
 
-OWN = ("language.py", "stretches.py", "expressions.py", "entry.py", "llvm.py")
+OWN = ("language.py", "stretches.py", "elements.py", "expressions.py", "entry.py", "llvm.py")
 """Files whose text decides what machine code a program becomes."""
 LIBRARY = ("exp", "log", "tanh", "log1p", "expm1", "erf")
 _log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ def ordered(a: Array, b: Array) -> Array | None:
     (rows, depth), columns = a.shape[-2:], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     small = rows * depth * columns < FEW and math.prod(lead) > 1
-    if small or a.dtype != b.dtype or a.dtype.char not in "fd" or "llvm" not in settings.libraries or not usable():
+    if small or a.dtype != b.dtype or a.dtype.char not in "fd" or not usable():
         return None
     out = np.empty((*lead, rows, columns), a.dtype)
     left, right = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, b))

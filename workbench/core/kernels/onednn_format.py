@@ -27,8 +27,8 @@ from workbench.core.kernels.threads import threads_for
 from workbench.errors import UnimplementedError
 
 __all__ = [
-    "ALIGNMENT", "Format", "Primitive", "api", "as_format", "available", "descriptor", "fast", "format_of", "identity_of",
-    "known", "placed", "primitive", "servable", "size", "stripped", "with_threads",
+    "ALIGNMENT", "Format", "Primitive", "api", "as_format", "available", "fast", "format_of", "identity_of",
+    "known", "placed", "primitive", "servable", "stripped", "with_threads",
 ]
 
 ALIGNMENT = 64
@@ -194,16 +194,6 @@ def _forget(library: Api, summary: tuple[Any, ...], pointer: Pointer) -> None:
     library.destroy_descriptor(pointer)
 
 
-def descriptor(identity: Interned) -> Pointer:
-    """The library's descriptor behind an interned one."""
-    return identity.pointer
-
-
-def size(identity: Interned) -> int:
-    """Bytes of a value in an interned format."""
-    return identity.nbytes
-
-
 # Descriptors
 
 
@@ -226,7 +216,7 @@ def stripped(layout: Layout | None) -> Format | None:
         return None
     if layout.workspace is None:
         return layout
-    return replace(layout, workspace=None, offset=0, nbytes=size(layout.identity))
+    return replace(layout, workspace=None, offset=0, nbytes=layout.identity.nbytes)
 
 
 def placed(shape: Sequence[int], layout: Layout | None, axes: Sequence[int]) -> Desc | None:

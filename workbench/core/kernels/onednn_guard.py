@@ -75,8 +75,8 @@ def serve(op: str) -> Callable[[Select], Select]:
         @functools.wraps(select)
         def chosen(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                    free: Sequence[bool]) -> Choice | None:
-            compiled = op in COMPILED and inputs[0].dtype == np.float32 and serves()
-            if of_one_order() and op not in SUMLESS and not compiled:
+            if of_one_order() and op not in SUMLESS and not (
+                    op in COMPILED and inputs[0].dtype == np.float32 and serves()):
                 return None
             choice = select(attributes, inputs, outputs, free)
             return choice and rescued(op, choice, referred(op, attributes, choice, inputs, outputs[0]))

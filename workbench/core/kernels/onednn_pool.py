@@ -22,7 +22,7 @@ from workbench.core.kernels.onednn_api import (
     Argument,
 )
 from workbench.core.kernels.onednn_desc import channels_last
-from workbench.core.kernels.onednn_format import ALIGNMENT, Format, Primitive, fast, format_of, primitive, servable, size
+from workbench.core.kernels.onednn_format import ALIGNMENT, Format, Primitive, fast, format_of, primitive, servable
 from workbench.core.kernels.onednn_guard import guarded, referred, serve
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_window import Window, data_axes, same_or
@@ -61,9 +61,9 @@ class Pooling:
     def with_positions(self, made: Primitive) -> Format:
         """Layout of the output followed by the positions of the maxima."""
         values, positions = made.formats[Argument.OUTPUT], made.formats[Argument.WORKSPACE]
-        offset = -(-size(values) // ALIGNMENT) * ALIGNMENT
+        offset = -(-values.nbytes // ALIGNMENT) * ALIGNMENT
         shape = tuple(self.y[axis] for axis in self.axes)
-        nbytes = offset + size(positions)
+        nbytes = offset + positions.nbytes
         return Format(shape, self.axes, values, nbytes, "channels last + positions", positions, offset)
 
 

@@ -19,7 +19,6 @@ from workbench.core.kernels.onednn_format import (
     format_of,
     known,
     primitive,
-    size,
     with_threads,
 )
 from workbench.errors import InternalError, UnimplementedError
@@ -133,7 +132,7 @@ class Builder:
 
     def buffer_of(self, made: Primitive, argument: int) -> Place:
         """A buffer that holds an argument of `made` in its own format."""
-        return self.buffer(size(made.formats[argument]))
+        return self.buffer(made.formats[argument].nbytes)
 
     def step(self, made: Primitive, places: Mapping[int, Place]) -> None:
         self.steps.append((made, dict(places)))

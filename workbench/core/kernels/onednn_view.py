@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.core.kernels.choice import Layout
 from workbench.core.kernels.onednn_filters import Transformed
-from workbench.core.kernels.onednn_format import Format, api, size
+from workbench.core.kernels.onednn_format import Format, api
 from workbench.errors import InternalError
 
 __all__ = ["read", "write"]
@@ -58,7 +58,7 @@ def _blocks(array: Any, layout: Format) -> Any:
         own = [(count, step) for (of, count), step in zip(blocks, inner) if of == axis]
         shape += [extent // math.prod(count for count, _ in own), *(count for count, _ in own)]
         steps += [4 * stride, *(step for _, step in own)]
-    values = array.reshape(-1).view(np.uint8)[:size(layout.identity)].view(np.float32)
+    values = array.reshape(-1).view(np.uint8)[:layout.identity.nbytes].view(np.float32)
     return np.lib.stride_tricks.as_strided(values, shape, steps)
 
 

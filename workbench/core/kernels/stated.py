@@ -10,13 +10,14 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import OpDef
 from workbench.core.graph.rules import infer_dtypes
 from workbench.core.graph.signature import parse
-from workbench.core.kernels.expressions import MEMORY, LanguageError
+from workbench.core.kernels.elements import MEMORY, computed
+from workbench.core.kernels.expressions import LanguageError
 from workbench.core.kernels.fused_loops import memory_type, renamed
 from workbench.core.kernels.language import library_source, translate
 
 __all__ = ["check", "unreadable"]
 
-_NUMBERS = [dtype for dtype in MEMORY.values() if dtype != "bfloat16"]      # what is computed with
+_NUMBERS = [dtype for dtype in MEMORY.values() if computed(dtype) == dtype]      # what is computed with
 
 
 @functools.lru_cache(maxsize=1024)
@@ -28,8 +29,8 @@ def unreadable(expression: str, inputs: tuple[str, ...], dtypes: tuple[str, ...]
     if "bfloat16" in (*dtypes, result) and {*dtypes} & {result}:
         return "compiled loops compute nothing in bfloat16, they only bring it to float32 and back"
     parameters = ", ".join(f"{n}: {memory_type(d)}" for n, d in zip((*inputs, "result"), (*dtypes, result)))
-    number = "float32" if result == "bfloat16" else result
-    source = f"def kernel({parameters}):\n    value: {number} = {renamed(expression, {n: f'{n}[0]' for n in inputs})}\n" \
+    value = renamed(expression, {n: f"{n}[0]" for n in inputs})
+    source = f"def kernel({parameters}):\n    value: {computed(result)} = {value}\n" \
              "    result[0] = value\n"
     try:
         ast.parse(expression, mode="eval")

@@ -11,7 +11,6 @@ import numpy as np
 
 from workbench import errors
 from workbench.core import trace
-from workbench.core.compile import ownership
 from workbench.core.compile.explain import beside
 from workbench.core.compile.instance import Instance
 from workbench.core.compile.plan import Plan, PlanSegment
@@ -248,10 +247,7 @@ class StepRun:
             self.post(SegmentFailed(segment.index, action.tag, run_error(self.plan, error, segment)))
         context.done, context.fail = done, fail
         context.on_cancel, context.on_end = (lambda undo: self._undo.__setitem__(key, undo)), self._ends.append
-        inputs = self._inputs(op, action.tag)
-        if op.definition.keeps_inputs:
-            inputs = [ownership.own(value) for value in inputs]
-        self.instance.attempt(op, context, inputs)
+        self.instance.attempt(op, context, self._inputs(op, action.tag))
 
     def _inputs(self, op: Operation, tag: Tag) -> list[Any]:
         table = self.table(tag)

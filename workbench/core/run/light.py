@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from workbench.core.compile.instance import Instance
-from workbench.core.compile.ownership import own
 from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.graph.graph import Tensor
 from workbench.core.kernels.arithmetic import Arithmetic
@@ -192,8 +191,7 @@ class LightRun:
         context.done = lambda *outputs: self._arrived(place, outputs, False)
         context.fail = lambda error: self._arrived(place, run_error(self._script.plan, error, scene.segment), False)
         try:
-            inputs = [self._values[t] if t in self._values else instance.bound[t] for t in op.inputs]
-            instance.attempt(op, context, [own(value) for value in inputs] if op.definition.keeps_inputs else inputs)
+            instance.attempt(op, context, [self._values[t] if t in self._values else instance.bound[t] for t in op.inputs])
         except BaseException as error:
             self._fail(run_error(self._script.plan, error, scene.segment))
             return False
