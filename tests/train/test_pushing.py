@@ -87,3 +87,16 @@ def test_a_server_that_counts_steps_alone_has_a_part_too():
 def test_steps_of_servers_still_go_the_short_way():
     for part in parts_of(steps_of(dense, wb.train.AdamOptimizer, SERVERS[0])[0]):
         assert script_of(compile_plan(part.program)) is not None
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_slots_begin_before_there_is_a_gradient(optimizer):
+    """Initializers of what an optimizer keeps are made with the push, and belong to no push."""
+    def fed() -> Tower:
+        x, tower = wb.placeholder("float32", [2]), dense()
+        return Tower(wb.reduce_sum(tower.loss * x), [x])
+    replicas = replicate(fed, optimizer(1.0), ["/cpu:2", "/cpu:3"], ["/cpu:0", "/cpu:1"])
+    with wb.Session(devices=4) as session:
+        session.run(wb.global_variables_initializer())
+        for step, tower in zip(replicas.steps, replicas.towers, strict=True):
+            session.run(step, {tower.feeds[0]: [1.0, 2.0]})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, get_default_graph
-from workbench.core.graph.program import changes
+from workbench.core.graph.program import changes, needed
 from workbench.core.graph.subgraph import root_graph
 from workbench.train.input.queues import WorkerPushes
 
@@ -25,9 +25,11 @@ def pushed(worker: str, apply: Callable[[], Operation]) -> Operation:
     before = len(graph.operations)
     made = apply()
     waiting: dict[Operation, tuple[Sequence[object], Sequence[Operation]]] = {}
-    parts = _parts(graph.operations[before:])
+    step = needed([made])      # initializers of slots are made here too, and belong to no push
+    within = [op for op in graph.operations[before:] if op in step]
+    parts = _parts(within)
     for place, updates in parts.items():
-        first = _first(updates, graph.operations[before:])
+        first = _first(updates, within)
         after = [t for t in first.inputs if t.dtype is not resource]
         with graph.only_device(place), graph.name_scope(None), graph.control_dependencies(None):
             pushes = _pushes_at(place)
