@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.train.half_pushed import HalfPushed
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link.buffers import BufferPool
@@ -54,6 +55,13 @@ def model(servers: int) -> tuple[list[wb.Variable], wb.Variable, wb.train.Saver]
     with wb.device(f"/job:ps/task:{servers - 1}"):
         step = wb.train.get_or_create_global_step()
     return table, step, wb.train.Saver({"table": table, "step": step}, sharded=True)
+
+
+def test_an_update_of_any_optimizer_is_in_a_checkpoint_on_all_servers_or_on_none(client, tmp_path: Path):
+    """No program asked for it: variables that are placed on several tasks are enough."""
+    with Cluster(client, 2, 1) as cluster, wb.Graph().as_default():
+        servers = ["/job:ps/task:0", "/job:ps/task:1"]
+        HalfPushed(tmp_path, servers, lambda apply: apply(), lambda: wb.Session(cluster)).check()
 
 
 def test_no_value_passes_through_the_chief_and_any_number_of_servers_goes_on(client, received, tmp_path: Path):

@@ -3,13 +3,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
-from tests.eventually import eventually
+from tests.train.half_pushed import HalfPushed
 from workbench.core.state import checkpoint
 from workbench.train.pushing import pushed
 from workbench.train.replicas import Tower, replicate
@@ -22,69 +21,24 @@ pytestmark = pytest.mark.usefixtures("graph")
 SERVERS = ("/cpu:0", "/cpu:1")
 
 
-class Replica:
-    """One whose push has come to the first server, while its gradient for the second has not."""
-
-    def __init__(self, folder: Path) -> None:
-        with wb.device(SERVERS[0]):
-            self.left = wb.Variable(0.0, name="left")
-        with wb.device(SERVERS[1]):
-            self.right = wb.Variable(0.0, name="right")
-            self.queue = wb.FIFOQueue(1, ["float32"], [[]])
-        self.gradient = wb.placeholder("float32", [])
-        optimizer = wb.train.GradientDescentOptimizer(-1.0)
-        self.push = pushed("worker 0", lambda: optimizer.apply_gradients([(self.gradient, self.left), (
-            self.queue.dequeue(), self.right)]))
-        self.saver = Checkpointer(folder / "m")
-        self.session = wb.Session(devices=2)
-        self.session.run(wb.global_variables_initializer())
-        self.settles = threading.Event()
-        self.pushing = threading.Thread(target=self.session.run, args=(self.push, {self.gradient: 1.0}))
-        self.pushing.start()
-        eventually(lambda: self.session.run(self.left) == 1)
-
-    def run(self, fetches: Any, *rest: Any, **options: Any) -> Any:
-        """A step of the checkpoint."""
-        if fetches is self.saver._settle:
-            self.settles.set()
-        return self.session.run(fetches, *rest, **options)
-
-    def save(self) -> None:
-        try:
-            self.saver.save(self, 1)
-        finally:
-            self.settles.set()
-
-    def saved(self, number: int = 1) -> dict[str, Any]:
-        self.saver.wait()
-        return checkpoint.read(f"{self.saver.prefix}-{number}").tensors
+def replica(folder: Path) -> HalfPushed:
+    return HalfPushed(folder, SERVERS, lambda apply: pushed("worker 0", apply), lambda: wb.Session(devices=2))
 
 
 def test_a_checkpoint_between_the_two_halves_of_a_push_has_both(tmp_path):
-    replica = Replica(tmp_path)
-    with replica.session:
-        saving = threading.Thread(target=replica.save)
-        saving.start()
-        assert replica.settles.wait(60)
-        replica.session.run(replica.queue.enqueue(1.0))      # now the gradient comes
-        replica.pushing.join(60)
-        saving.join(60)
-        found = replica.saved()
-        assert found["left"] == found["right"] == 1
-        replica.session.run(replica.queue.enqueue(1.0))
-        replica.session.run(replica.push, {replica.gradient: 1.0})      # pushes go on
+    replica(tmp_path).check()
 
 
 def test_a_worker_that_died_in_its_push_is_not_waited_for_twice(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(checkpoints, "_PUSH_MILLISECONDS", 100)
-    replica = Replica(tmp_path)
-    with replica.session:
-        replica.save()
-        replica.saver.save(replica, 2)
+    half = replica(tmp_path)
+    with half.session:
+        half.save()
+        half.saver.save(half, 2)
         assert caplog.text.count("a worker has not ended its push of an update for 0.1 s; checkpoints do not wait for it") == 1
-        assert replica.saved(2).keys() >= {"left", "right"}
-        replica.session.run(replica.queue.enqueue(1.0))
-        replica.pushing.join(60)
+        assert half.saved(2).keys() >= {"left", "right"}
+        half.session.run(half.queue.enqueue(1.0))
+        half.pushing.join(60)
 
 
 def test_no_server_waits_for_a_push_that_has_no_part_on_it():

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from workbench.core.passes.lower import lower
 from workbench.core.passes.prune import prune
 from workbench.core.run.light import script_of
 from workbench.train import replicas
+from workbench.train.optimizers import optimizer as base
+from workbench.train.optimizers.contrib import MovingAverageOptimizer, VariableClippingOptimizer
 from workbench.train.pushing import pushed
 from workbench.train.replicas import Tower, replicate
 
@@ -34,6 +37,19 @@ def sparse() -> Tower:
     tables = [wb.get_variable(name, [6, 2], initializer=wb.zeros_initializer()) for name in ("rows", "more")]
     found = [wb.nn.embedding_lookup(table, np.array([1, 1, 3])) for table in tables]
     return Tower(wb.reduce_sum(wb.square(found[0] + found[1])), ())
+
+
+def placed(tasks: int, wrap: Any = lambda optimizer: optimizer, kind: Any = wb.train.AdamOptimizer) -> wb.Operation:
+    """The step of a program of one worker that knows nothing of pushes, with its variables on so many servers."""
+    with wb.device(wb.train.replica_device_setter(tasks, worker_device=WORKERS[0])):
+        step = wb.train.get_or_create_global_step()
+        loss = dense().loss
+        return wrap(kind(1.0)).minimize(loss, step)
+
+
+def begins(step: wb.Operation) -> dict[str, list[wb.Operation]]:
+    """Task -> what lets it begin in a step."""
+    return {part.device: [op for op in part.program.graph.operations if op.kind == "pushes_begin"] for part in parts_of(step)}
 
 
 def parts_of(step: wb.Operation) -> list[Part]:
@@ -87,6 +103,57 @@ def test_a_server_that_counts_steps_alone_has_a_part_too():
 def test_steps_of_servers_still_go_the_short_way():
     for part in parts_of(steps_of(dense, wb.train.AdamOptimizer, SERVERS[0])[0]):
         assert script_of(compile_plan(part.program)) is not None
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_steps_of_any_program_are_pushes_where_variables_are_on_several_tasks(optimizer, monkeypatch):
+    """They send no more than without; each server begins before all its updates, and its steps go the short way."""
+    step = placed(2, kind=optimizer)
+    parts = parts_of(step)
+    for part in parts:
+        operations = part.program.graph.operations
+        began = [op for op in operations if op.kind == "pushes_begin"]
+        updates = [op for op in operations if op.kind.startswith(("apply", "assign"))]
+        assert len(began) == (part.device.startswith("/job:ps")) == bool(updates)
+        assert all(began[0] in op.controls for op in updates)
+        assert all(set(op.attrs["places"]) == set(SERVERS) for op in began)
+        assert script_of(compile_plan(part.program)) is not None
+    monkeypatch.setattr(base, "pushed_to_tasks", lambda apply: apply())
+    with wb.Graph().as_default():
+        assert sends(parts_of(placed(2, kind=optimizer))) == sends(parts) and sends(parts)
+
+
+@pytest.mark.parametrize("tasks", [0, 1])
+def test_variables_of_one_task_need_no_push(tasks, monkeypatch):
+    """Neither those of one process nor those of one server: its graph is what it was."""
+    kinds = [op.kind for op in placed(tasks).graph.operations]
+    monkeypatch.setattr(base, "pushed_to_tasks", lambda apply: apply())
+    with wb.Graph().as_default():
+        assert kinds == [op.kind for op in placed(tasks).graph.operations]
+
+
+def clipping(optimizer: wb.train.Optimizer) -> wb.train.Optimizer:
+    dims = {variable: [0] for variable in wb.trainable_variables()}
+    return VariableClippingOptimizer(optimizer, dims, 1.0)
+
+
+@pytest.mark.parametrize("around", [MovingAverageOptimizer, clipping])
+def test_what_follows_the_updates_of_an_optimizer_is_in_its_push(around):
+    for part in parts_of(placed(2, around)):
+        operations = part.program.graph.operations
+        began = [op for op in operations if op.kind == "pushes_begin"]
+        updates = [op for op in operations if op.kind.startswith(("apply", "assign"))]
+        assert len(began) == bool(updates) and all(began[0] in op.controls for op in updates)
+
+
+def test_rounds_of_synchronous_replicas_are_pushes_already():
+    """Its chief applies on all servers what one of them lets begin: a second one would wait for the first, and it for this."""
+    placed(2, lambda optimizer: wb.train.SyncReplicasOptimizer(optimizer, 1, 1))
+    assert [op.kind for op in wb.get_default_graph().operations].count("pushes_begin") == 1
+    for mode in ("sync", "mirror"):
+        with wb.Graph().as_default():
+            made = replicate(dense, wb.train.AdamOptimizer(1.0), WORKERS, () if mode == "mirror" else SERVERS, mode)
+            assert not any(begins(made.steps[0]).values())
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

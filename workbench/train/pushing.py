@@ -1,8 +1,11 @@
 """Updates of variables on several devices as one push, of which a checkpoint holds all or nothing."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 
+from workbench.core.graph import device as devices
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, get_default_graph
@@ -10,7 +13,22 @@ from workbench.core.graph.program import changes, needed
 from workbench.core.graph.subgraph import root_graph
 from workbench.train.input.queues import WorkerPushes
 
-__all__ = ["pushed"]
+__all__ = ["ordered", "pushed", "pushed_to_tasks"]
+
+_Parts = dict[str, list[Operation]]
+"""Device -> what changes variables there."""
+
+_ordered: ContextVar[bool] = ContextVar("updates that are made now need no push of their own", default=False)
+
+
+@contextlib.contextmanager
+def ordered() -> Iterator[None]:
+    """Updates that optimizers make in it need no push: what is around them keeps checkpoints out."""
+    before = _ordered.set(True)
+    try:
+        yield
+    finally:
+        _ordered.reset(before)
 
 
 def pushed(worker: str, apply: Callable[[], Operation]) -> Operation:
@@ -19,22 +37,35 @@ def pushed(worker: str, apply: Callable[[], Operation]) -> Operation:
     A part begins on its device once what its last variable is updated with has come, which it does anyhow: nothing is sent for
     it, and nobody is asked. In the body of a loop a step has several pushes, and updates stay as they are.
     """
+    return _pushed(f"{worker} ", apply, lambda parts: parts)
+
+
+def pushed_to_tasks(apply: Callable[[], Operation]) -> Operation:
+    """As `pushed`, for what an optimizer of any program makes: where devices place its variables on several tasks. Otherwise,
+    and where updates are `ordered` or part of another push, they stay as they are. A process runs a push in one thread at a
+    time; of one that it runs in several at once, a checkpoint may have a part."""
+    return apply() if _ordered.get() else _pushed("", apply, _on_tasks)
+
+
+def _pushed(worker: str, apply: Callable[[], Operation], choose: Callable[[_Parts], _Parts]) -> Operation:
     graph = root_graph()
     if get_default_graph() is not graph:
         return apply()
     before = len(graph.operations)
-    made = apply()
-    waiting: dict[Operation, tuple[Sequence[object], Sequence[Operation]]] = {}
-    step = needed([made])      # initializers of slots are made here too, and belong to no push
+    with ordered():
+        made = apply()
+    new = set(graph.operations[before:])
+    step = needed([made], lambda tensor: tensor.op not in new)      # no initializers of slots, which were made here too
     within = [op for op in graph.operations[before:] if op in step]
-    parts = _parts(within)
+    waiting: dict[Operation, tuple[Sequence[object], Sequence[Operation]]] = {}
+    parts = choose(_parts(within))
     for place, updates in parts.items():
         first = _first(updates, within)
         after = [t for t in first.inputs if t.dtype is not resource]
-        with graph.only_device(place), graph.name_scope(None), graph.control_dependencies(None):
+        with (graph.only_device(place), graph.colocate_with(None), graph.name_scope(None), graph.control_dependencies(None)):
             pushes = _pushes_at(place)
             with graph.control_dependencies(first.controls):
-                began = pushes.begin(f"{worker} {made.name}", tuple(parts), after)
+                began = pushes.begin(f"{worker}{made.name}", tuple(parts), after)
         waiting.update((op, (op.inputs, (*op.controls, began))) for op in updates)
     ops.rewire(waiting)
     return made
@@ -46,14 +77,19 @@ def _pushes_at(place: str) -> WorkerPushes:
     return next((one for one in known if one.place == place), None) or WorkerPushes(place, f"pushes at {place}")
 
 
-def _parts(made: Sequence[Operation]) -> dict[str, list[Operation]]:
-    """Device -> what changes variables there."""
-    found: dict[str, list[Operation]] = {}
+def _parts(made: Sequence[Operation]) -> _Parts:
+    found: _Parts = {}
     for op in made:
         place = _changes_at(op)
         if place is not None:
             found.setdefault(place, []).append(op)
     return found
+
+
+def _on_tasks(parts: _Parts) -> _Parts:
+    """Those on devices that name their tasks, where these are several."""
+    tasks = {place: (spec.job, spec.task) for place in parts if (spec := devices.parse(place)).task is not None}
+    return {place: parts[place] for place in tasks} if len(set(tasks.values())) > 1 else {}
 
 
 def _changes_at(op: Operation) -> str | None:

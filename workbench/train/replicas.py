@@ -15,7 +15,7 @@ from workbench.nn.scopes import AUTO_REUSE, variable_scope
 from workbench.nn.variables import Variable, group, near, trainable_variables
 from workbench.train.mirrors import BUCKET_BYTES, Mirrors, begin_mirrors, mean_of, mean_of_all
 from workbench.train.optimizers.optimizer import Optimizer
-from workbench.train.pushing import pushed
+from workbench.train.pushing import ordered, pushed
 from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.staleness import Staleness
 from workbench.train.sync import SyncReplicasOptimizer
@@ -246,7 +246,8 @@ def _mirror(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str]
     columns = [column for column in zip(*gradients) if any(gradient is not None for gradient, _ in column)]
     means = mean_of_all(columns, workers, bucket_bytes)
     updated = dict.fromkeys(variable for column in columns for _, variable in column)
-    step = optimizer.apply_gradients([(means[variable], variable) for variable in updated], global_step, name="apply")
+    with ordered():      # as in mode "sync"
+        step = optimizer.apply_gradients([(means[variable], variable) for variable in updated], global_step, name="apply")
     return Replicas("mirror", towers, [step], trainable_variables(), global_step,
                     begin=begin_mirrors(all_mirrors, optimizer))
 
@@ -264,4 +265,5 @@ def _sync(optimizer: Optimizer, gradients: Sequence[Any], global_step: Variable 
         if parts:
             with near(variable), root_graph().name_scope(f"average/{variable.op.name}"):
                 averaged.append((mean_of(parts, len(gradients)), variable))
-    return optimizer.apply_gradients(averaged, global_step, name="apply")
+    with ordered():      # one thread runs all towers' step, between two of which it saves
+        return optimizer.apply_gradients(averaged, global_step, name="apply")

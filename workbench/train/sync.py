@@ -17,6 +17,7 @@ from workbench.train.input.queues import FIFOQueue, StepTokens, WorkerPushes
 from workbench.train.optimizers.loss_scale import loss_scale_of
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.optimizers.schedules import LOCAL_STEP
+from workbench.train.pushing import ordered
 from workbench.train.sessions.coordinator import Coordinator, QueueRunner
 from workbench.train.sessions.hooks import SessionRunHook
 from workbench.train.stragglers import choose_backups
@@ -131,7 +132,7 @@ class SyncReplicasOptimizer(Optimizer):
         means = [(self._take(g, v), v) for g, v in pairs]
         with graph.control_dependencies([m.values if isinstance(m, IndexedSlices) else m for m, _ in means]), near(global_step):
             began = pushes.begin("chief", [pushes.place])
-        with graph.control_dependencies([began]):      # a checkpoint sees all of the update or nothing of it
+        with graph.control_dependencies([began]), ordered():      # a checkpoint sees all of the update or nothing of it
             update = applied(self._opt, means, global_step)
         if self._averages is not None:
             with graph.control_dependencies([update]):

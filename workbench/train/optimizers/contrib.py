@@ -18,8 +18,9 @@ from workbench.nn.scatters import scatter_update
 from workbench.nn.scopes import get_variable
 from workbench.nn.variables import Variable, global_variables, group, trainable_variables
 from workbench.train.optimizers.averages import ExponentialMovingAverage
-from workbench.train.optimizers.optimizer import Optimizer, distinct
+from workbench.train.optimizers.optimizer import GradientsAndVariables, Optimizer, distinct
 from workbench.train.optimizers.schedules import get_global_step
+from workbench.train.pushing import pushed_to_tasks
 from workbench.train.saving.saver import Saver, default_saver
 from workbench.train.saving.summary import scalar
 
@@ -129,10 +130,13 @@ class MovingAverageOptimizer(_Around):
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Operation:
         """The step of the other optimizer, then the averages."""
         pairs = list(grads_and_vars)
+        self._averaged = [v for _, v in pairs]
+        return pushed_to_tasks(lambda: self._apply(pairs, global_step, name))
+
+    def _apply(self, pairs: GradientsAndVariables, global_step: Any, name: str | None) -> Operation:
         step = self._inner.apply_gradients(pairs, global_step, name)
         with get_default_graph().control_dependencies([step] if self._sequential else []):
-            self._averaged = [v for _, v in pairs]
-            return group(step, self._ema.apply(self._averaged))
+            return group(step, self._ema.apply([v for _, v in pairs]))
 
     def average(self, var: Variable) -> Variable | None:
         """The moving average of a variable."""
@@ -166,6 +170,9 @@ class VariableClippingOptimizer(_Around):
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Operation:
         """The step of the other optimizer, then the clipping."""
         pairs = list(grads_and_vars)
+        return pushed_to_tasks(lambda: self._apply(pairs, global_step, name))
+
+    def _apply(self, pairs: GradientsAndVariables, global_step: Any, name: str | None) -> Operation:
         with get_default_graph().control_dependencies([self._inner.apply_gradients(pairs, global_step, name)]):
             return group(*[self._clip(g, v) for g, v in pairs if g is not None and v in self._axes])
 

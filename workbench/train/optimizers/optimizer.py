@@ -14,6 +14,7 @@ from workbench.nn.scatters import scatter_update
 from workbench.nn.variables import GraphKeys, Variable, group, near, trainable_variables
 from workbench.train.optimizers.loss_scale import loss_scale_of
 from workbench.train.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
+from workbench.train.pushing import pushed_to_tasks
 
 __all__ = ["GradientsAndVariables", "Optimizer", "distinct", "scaled_gradients"]
 
@@ -103,7 +104,7 @@ class Optimizer:
             self._create_slots([v for _, v in live])
         with get_default_graph().name_scope(name or self._name) as scope:
             scaling = loss_scale_of()
-            made = self._apply_live(live, global_step, scope) if scaling is None else scaling.guarded(
+            made = pushed_to_tasks(lambda: self._apply_live(live, global_step, scope)) if scaling is None else scaling.guarded(
                 [g for g, _ in live], lambda: self._apply_live(live, global_step, "step"), scope)
         if made.graph is root_graph() and made not in made.graph.get_collection(GraphKeys.TRAIN_OP):
             made.graph.add_to_collection(GraphKeys.TRAIN_OP, made)
