@@ -27,6 +27,14 @@ def model(cluster, name: str, replicas: int):
         return x, labels, optimizer, optimizer.minimize(loss, global_step=step)
 
 
+def counted(cluster, name: str):
+    """Each step adds 1 to what every server holds."""
+    with tf.device(tf.train.replica_device_setter(worker_device=name, cluster=cluster)):
+        step = tf.train.get_or_create_global_step()
+        w, b = (tf.get_variable(name, [64], initializer=tf.zeros_initializer()) for name in "wb")
+        return tf.train.GradientDescentOptimizer(1.0).minimize(-tf.reduce_sum(w) - tf.reduce_sum(b), global_step=step)
+
+
 def batch(worker: int, number: int, size: int = 50) -> np.ndarray:
     """Which examples a worker takes in a step: its own, so that two workers together see one process's batch."""
     return (np.arange(size) * 2 + worker + 100 * number) % 1500
@@ -39,6 +47,7 @@ def main() -> None:
     parser.add_argument("task_index", type=int)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--sync", action="store_true")
+    parser.add_argument("--counts", action="store_true", help="count the steps on all servers, and learn nothing")
     parser.add_argument("--folder")
     parser.add_argument("--tells", action="store_true", help="say so while it waits for the chief")
     parser.add_argument("--hold", type=int, help="after so many steps, wait for a file `go` beside the folder")
@@ -51,13 +60,16 @@ def main() -> None:
         return
     chief = flags.task_index == 0
     workers = cluster.num_tasks("worker")
-    x, labels, optimizer, train_op = model(cluster, server.name, workers if flags.sync else 0)
+    if flags.counts:
+        train_op = counted(cluster, server.name)
+    else:
+        x, labels, optimizer, train_op = model(cluster, server.name, workers if flags.sync else 0)
     images, targets = load_digits(return_X_y=True)
     images = np.float32(images / 16)
 
     def examples(number):
         rows = batch(flags.task_index, number)
-        return {x: images[rows], labels: targets[rows]}
+        return {} if flags.counts else {x: images[rows], labels: targets[rows]}
     hooks = [tf.train.StopAtStepHook(last_step=flags.steps)]
     scaffold = None
     if flags.tells and not chief:

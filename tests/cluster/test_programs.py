@@ -18,7 +18,7 @@ from tests.cluster.programs import Program
 from tests.eventually import eventually
 from workbench.cluster.chief.server import free_ports
 from workbench.core.state import checkpoint
-from workbench.train import latest_checkpoint
+from workbench.train import Saver, latest_checkpoint
 
 pytestmark = pytest.mark.cluster
 
@@ -116,6 +116,17 @@ def test_asynchronous_training(jobs: Any):
     found = job.result()
     assert min(taken) > 0 and 300 <= found["global_step"] <= sum(taken)      # each saw its own end; nobody's step was lost
     assert sum(taken) <= 302 and accuracy(found["w"], found["b"]) > 0.9
+
+
+def test_checkpoints_of_asynchronous_training_have_of_each_update_all_or_nothing(jobs: Any):
+    """The step is on one server, variables on both, and the program knows of nothing but its optimizer."""
+    job = jobs(2, 2, "--steps", "400", "--counts")
+    assert min(job.taken()) > 0 and [job.end("ps0"), job.end("ps1")] == ["the job is over"] * 2
+    kept = Saver.candidates(job.folder)
+    assert len(kept) > 1
+    for path in kept:
+        found = checkpoint.read(path).tensors
+        assert set(found["w"]) == set(found["b"]) == {float(found["global_step"])}, path
 
 
 def test_synchronous_training_equals_one_process(jobs: Any):

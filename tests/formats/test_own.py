@@ -9,6 +9,7 @@ import pytest
 import workbench.tf1 as tf
 from workbench import errors
 from workbench.formats import own
+from workbench.train.saving.checkpoints import Checkpointer
 
 pytestmark = pytest.mark.usefixtures("graph")
 GRAPH = tf.Graph
@@ -179,3 +180,21 @@ def test_boxes_below_a_score_are_left_out_where_a_graph_says_so(least, wanted):
     [kept] = tf.import_graph_def(proto, return_elements=["kept:0"])
     with tf.Session() as session:
         assert session.run(kept).tolist() == wanted
+
+
+def test_what_orders_checkpoints_with_updates_is_no_part_of_a_written_graph(tmp_path, caplog):
+    """A program whose variables are on several servers is one of TensorFlow's: it asked for nothing else."""
+    with tf.device(tf.train.replica_device_setter(2)):
+        step = tf.train.get_or_create_global_step()
+        loss = tf.reduce_sum(tf.get_variable("a", [2]) * tf.get_variable("b", [2]))
+        tf.train.MomentumOptimizer(0.1, 0.5).minimize(loss, step, name="train")
+    assert any(op.kind == "pushes_begin" for op in tf.get_default_graph().get_operations())
+    Checkpointer(tmp_path / "m")
+    proto = tf.train.export_meta_graph(str(tmp_path / "m.meta"))
+    assert [node.name for node in proto.graph_def.node if node.op.startswith("Workbench") or "checkpoints" in node.name] == []
+    assert caplog.text == ""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(str(tmp_path / "m.meta"), clear_devices=True)
+        session.run(tf.global_variables_initializer())
+        session.run("train")
+        assert session.run("global_step:0") == 1

@@ -184,13 +184,14 @@ def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = 
 
 
 _PINS = {"pin_state", "pin_tensors", "take_snapshot"}      # these are given no path
-_OF_SAVERS = {"restore", "restore_state", "save", "save_state", "save_tensors", "set_positions", *_PINS}
+_ASKS = {"pushes_hold", "pushes_settle", "pushes_forget", "pushes_release"}      # checkpoints, whose first input is a handle
+_OF_SAVERS = {"restore", "restore_state", "save", "save_state", "save_tensors", "set_positions", *_PINS, *_ASKS}
 
 
 def _of_savers(graph: Graph) -> set[Operation]:
     """The operations that save and restore, what only waits for them, and the path that they are given."""
     found = {op for op in graph.operations if op.kind in _OF_SAVERS}
-    paths = {op.inputs[0].op for op in found if op.kind not in _PINS}
+    paths = {t.op for op in found if op.kind not in _PINS for t in op.inputs[op.kind in _ASKS:][:1]}
     for op in graph.operations:
         if any(t.op in found for t in op.inputs) or any(c in found for c in op.controls):
             found.add(op)

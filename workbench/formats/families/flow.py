@@ -37,6 +37,11 @@ def _(writer: Any, op: Operation) -> None:
         "client_terminated": attr("b", False)})
 
 
+@exports("worker_pushes", "pushes_begin")
+def _(writer: Any, op: Operation) -> None:
+    writer.node(op, "NoOp", [])      # checkpoints are ordered with updates here alone
+
+
 @exports("enter")
 def _(writer: Any, op: Operation) -> None:
     writer.node(op, "Enter", [writer.ref(op.inputs[0])], {

@@ -289,7 +289,7 @@ class WorkerPushes:
     """One server's part in pushes, updates of several servers that no checkpoint cuts in two; a Checkpointer finds it in the
     graph. `place` is what pushes call the server."""
 
-    COLLECTION = "worker_pushes"
+    COLLECTION = "__worker_pushes"      # what this process keeps: no meta graph has it
 
     def __init__(self, place: str, shared_name: str | None = None, name: str = "worker_pushes") -> None:
         self.place, self.pushes_ref = place, ops.worker_pushes(shared_name=shared_name or "", name=name)
