@@ -90,6 +90,30 @@ case("matrix_inverse", reals(2, 2), reals(2, 2, seed=1), value=lambda a, b: _par
 case("matrix_solve", reals(2, 2), reals(2, 2, seed=1), reals(2, 1), label="complex adjoint", **HARD,
      value=lambda a, b, c: _parts(np.linalg.inv((a + 1j * b).conj().T) @ (c * (1 + 2j))),
      call=lambda a, b, c: _apart(ops.matrix_solve(ops.complex(a, b), ops.complex(c, 2.0 * c), adjoint=True)))
+
+
+def multiplied(s: Any, u: Any, v: Any) -> Any:
+    return ops.matmul(ops.multiply(u, ops.cast(s, u.dtype)), ops.conj(v), False, True)
+
+
+def first_product(found: Any) -> Any:
+    """The first left times the first right singular vector, whatever their phase is."""
+    return ops.matmul(found[1][:, :1], ops.conj(found[2])[:, :1], False, True)
+
+
+def first_term(x: Array) -> Array:
+    u, _, vh = np.linalg.svd(x, False)
+    return u[:, :1] @ vh[:1]
+
+
+for _label, _x in (("tall", TALL), ("broad", BROAD)):
+    _y = reals(*_x.shape, seed=9)
+    case("svd", _x, _y, value=lambda x, y: np.linalg.svd(x + 1j * y)[1], label=f"of complex {_label}", **HARD,
+         call=lambda x, y: ops.svd(ops.complex(x, y), compute_uv=False))
+    case("svd", _x, _y, value=lambda x, y: [x, y], label=f"product of complex {_label}", **HARD,
+         call=lambda x, y: _apart(multiplied(*ops.svd(ops.complex(x, y)))))
+    case("svd", _x, _y, value=lambda x, y: _parts(first_term(x + 1j * y)), label=f"first of complex {_label}", **HARD,
+         call=lambda x, y: _apart(first_product(ops.svd(ops.complex(x, y)))))
 case("reduce_sum", RE, IM, value=lambda a, b: _parts((a + 1j * b).sum(1)), attrs={"axis": 1}, label="complex",
      call=lambda a, b, axis: _apart(ops.reduce_sum(ops.complex(a, b), axis)), **WIDE)
 case("cast", RE, value=lambda a: a * 3, label="complex", **WIDE,

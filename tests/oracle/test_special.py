@@ -101,6 +101,11 @@ ROWS.row("matrix_solve_ls of complex", lambda tf: [tf.matrix_solve_ls(m, r) for 
 GRAM = C.conj().T @ C
 ROWS.row("self-adjoint complex", lambda tf: [tf.self_adjoint_eigvals(GRAM), tf.linalg.logdet(GRAM)], order=0)
 
+for _label, _x in (("tall", TALL), ("broad", BROAD)):
+    ROWS.row(f"svd of complex {_label}", lambda tf, a, b: tf.svd(tf.complex(a, b), compute_uv=False), _x[0], _x[1], order=1,
+             **NEAR)
+    ROWS.row(f"svd product of complex {_label}", lambda tf, a, b: tf.matmul(tf.abs(tf.svd(tf.complex(a, b))[1]), tf.abs(tf.svd(
+        tf.complex(a, b))[2]), transpose_b=True), _x[0], _x[1], order=1, **NEAR)
 ROWS.row("self_adjoint_eigvals of complex", lambda tf, a, b: tf.real(tf.self_adjoint_eigvals(tf.complex(
     a + tf.transpose(a), b - tf.transpose(b)))), S[0], S[1], order=1, **NEAR)
 

@@ -111,7 +111,7 @@ def _svd_types(dtypes, attrs):
     return [dtypes[0].real_dtype, dtypes[0], dtypes[0]]
 
 
-@op("tensor[...,m,n] -> ? ? ?", name="svd", types="T:differentiable ->", dtypes=_svd_types, shape=_svd_shapes)
+@op("tensor[...,m,n] -> ? ? ?", name="svd", types="T:differentiable ->", dtypes=_svd_types, shape=_svd_shapes, analytic=False)
 def svd_(tensor, *, full_matrices=False, compute_uv=True):
     """(s, u, v) with tensor = u · diag(s) · vᴴ and s descending; without `compute_uv` u and v are empty."""
     real = np.zeros(0, tensor.dtype).real.dtype if tensor.dtype.kind == "c" else tensor.dtype
@@ -124,31 +124,40 @@ def svd_(tensor, *, full_matrices=False, compute_uv=True):
 
 @svd_.gradient
 def _(node, ds, du, dv):
-    """Townsend, Differentiating the singular value decomposition, 2016."""
+    """Townsend, Differentiating the singular value decomposition, 2016; of complex matrices Wan and Zhang, Automatic
+    differentiation for complex valued SVD, 2019: singular vectors have a phase, of which no result may depend."""
     x = node.inputs[0]
     if not node.attrs["compute_uv"]:
         _, u, v = ops.svd(x)
-        return ops.matmul(ops.multiply(u, ops.expand_dims(ds, -2)), v, False, True)
+        return ops.matmul(ops.multiply(u, ops.expand_dims(ops.cast(ds, x.dtype), -2)), ops.conj(v), False, True)
     if node.attrs["full_matrices"]:
         raise errors.UnimplementedError("svd: with full_matrices it has no gradient; pass full_matrices=False")
     s, u, v = node.outputs
-    across, down = ops.expand_dims(s, -2), ops.expand_dims(s, -1)
+    across, down = (ops.cast(ops.expand_dims(s, axis), x.dtype) for axis in (-2, -1))
     gaps = ops.subtract(ops.square(across), ops.square(down))
     same = ops.equal(gaps, 0)
     f = ops.where(same, ops.zeros_like(gaps), ops.reciprocal(ops.where(same, ops.ones_like(gaps), gaps)))
 
-    def turned(basis, slope):
-        """F ∘ (basisᵀ slope - slopeᵀ basis)."""
-        inner = ops.matmul(basis, slope, True)
-        return ops.multiply(f, ops.subtract(inner, ops.matrix_transpose(inner)))
+    def along(basis, slope):
+        return ops.matmul(ops.conj(basis), slope, True)
 
-    def outside(basis, slope):
+    def turned(inner):
+        """F ∘ (inner - innerᴴ)."""
+        return ops.multiply(f, ops.subtract(inner, ops.matrix_transpose(inner, conjugate=True)))
+
+    def outside(basis, slope, inner):
         """The part of slope that is orthogonal to the basis, over s."""
-        return ops.realdiv(ops.subtract(slope, ops.matmul(basis, ops.matmul(basis, slope, True))), across)
-    middle = ops.add(ops.multiply(turned(u, du), across), ops.multiply(down, turned(v, dv)))
-    middle = ops.add(middle, ops.matrix_diag(ds))
-    inner = ops.matmul(ops.matmul(u, middle), v, False, True)
-    return ops.add(inner, ops.add(ops.matmul(outside(u, du), v, False, True), ops.matmul(u, outside(v, dv), False, True)))
+        return ops.realdiv(ops.subtract(slope, ops.matmul(basis, inner)), across)
+    left, right = along(u, du), along(v, dv)
+    middle = ops.add(ops.multiply(turned(left), across), ops.multiply(down, turned(right)))
+    diagonal = ds
+    if x.dtype.is_complex:
+        diagonal = ops.complex(ds, ops.negative(ops.realdiv(ops.imag(ops.matrix_diag_part(right)), s)))
+    middle = ops.add(middle, ops.matrix_diag(diagonal))
+    back = ops.conj(v)
+    inner = ops.matmul(ops.matmul(u, middle), back, False, True)
+    return ops.add(inner, ops.add(ops.matmul(outside(u, du, left), back, False, True),
+                                  ops.matmul(u, ops.conj(outside(v, dv, right)), False, True)))
 
 
 @front("svd")
