@@ -15,11 +15,12 @@ from tests.evaluate import evaluate
 from tests.growth import growth
 from workbench.core.compile.forms import Instruction
 from workbench.core.compile.instance import Instance
-from workbench.core.compile.memory import ALIGNMENT, Block, assign_offsets
+from workbench.core.compile.memory import Block, assign_offsets
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 from workbench.core.graph.shape import Shape
+from workbench.core.kernels.choice import ALIGNMENT
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.run.session import Session

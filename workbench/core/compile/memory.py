@@ -6,9 +6,10 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["ALIGNMENT", "Block", "Layout", "assign_offsets"]
+from workbench.core.kernels.choice import ALIGNMENT
 
-ALIGNMENT = 64       # bytes; a cache line, and what AVX-512 loads like
+__all__ = ["Block", "Layout", "assign_offsets"]
+
 _LARGEST = 1024      # blocks that are placed by size, each compared with all before it
 
 

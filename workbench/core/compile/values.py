@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from workbench.core.compile.memory import ALIGNMENT
 from workbench.core.device.interface import Device, Outgoing
 from workbench.core.graph.dtype import resource, variant
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.core.kernels.choice import Choice, Spec
+from workbench.core.kernels.choice import ALIGNMENT, Choice, Spec
 
 __all__ = ["Alias", "Buffer", "Constant", "Handle", "Home", "Local", "Packed", "Value", "aligned",
            "is_array", "pack", "packer"]

@@ -6,11 +6,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from workbench.core.compile.forms import Block, Branch, Instruction
-from workbench.core.compile.memory import ALIGNMENT, Layout, assign_offsets
 from workbench.core.compile.memory import Block as MemoryBlock
+from workbench.core.compile.memory import Layout, assign_offsets
 from workbench.core.compile.values import Value
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.opdef import from_outside
+from workbench.core.kernels.choice import ALIGNMENT
 
 __all__ = ["LIGHT", "is_light", "regions", "side_by_side", "weight"]
 

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 __all__ = [
-    "LASTING", "Choice", "Decision", "Kernel", "Layout", "Make", "Question", "Select", "Spec", "register", "reorders",
-    "selectors",
+    "ALIGNMENT", "LASTING", "Choice", "Decision", "Kernel", "Layout", "Make", "Question", "Select", "Spec", "register",
+    "reorders", "selectors",
 ]
 
 Kernel = Callable[..., None]
-_LINE = 64      # bytes of a cache line, at which parts of the scratch memory begin
+ALIGNMENT = 64      # bytes; a cache line, and what AVX-512 loads like: where arrays and parts of scratch memory begin
 
 
 class Layout(Protocol):
@@ -86,7 +86,7 @@ class Choice:
         """The same, with a float32 array of `shape` in the scratch memory before what its kernels need there: a kernel is
         `use(kernel, room, *arrays)`, where `kernel` is one of this choice."""
         nbytes = 4 * math.prod(shape)
-        first = -(-nbytes // _LINE) * _LINE
+        first = -(-nbytes // ALIGNMENT) * ALIGNMENT
 
         def make(static: tuple[bool, ...]) -> Kernel:
             kernel = self.make((False,) * len(static))

@@ -27,11 +27,10 @@ from workbench.core.kernels.threads import threads_for
 from workbench.errors import UnimplementedError
 
 __all__ = [
-    "ALIGNMENT", "Format", "Primitive", "api", "as_format", "available", "fast", "format_of", "identity_of",
+    "Format", "Primitive", "api", "as_format", "available", "fast", "format_of", "identity_of",
     "known", "placed", "primitive", "servable", "stripped", "with_threads",
 ]
 
-ALIGNMENT = 64
 FLOAT32 = np.dtype(np.float32)
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.core.kernels.choice import Choice, Layout, Spec
+from workbench.core.kernels.choice import ALIGNMENT, Choice, Layout, Spec
 from workbench.core.kernels.onednn_api import (
     FORWARD_INFERENCE,
     FORWARD_TRAINING,
@@ -22,7 +22,7 @@ from workbench.core.kernels.onednn_api import (
     Argument,
 )
 from workbench.core.kernels.onednn_desc import channels_last
-from workbench.core.kernels.onednn_format import ALIGNMENT, Format, Primitive, fast, format_of, primitive, servable
+from workbench.core.kernels.onednn_format import Format, Primitive, fast, format_of, primitive, servable
 from workbench.core.kernels.onednn_guard import guarded, referred, serve
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_window import Window, data_axes, same_or

@@ -5,14 +5,13 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from workbench.core.kernels.choice import Choice, Kernel, Layout
+from workbench.core.kernels.choice import ALIGNMENT, Choice, Kernel, Layout
 from workbench.core.kernels.crowd import crowd
 from workbench.core.kernels.llvm import serves
 from workbench.core.kernels.onednn_api import FLOAT32, Api, Argument, ExecuteArgument, Pointer
 from workbench.core.kernels.onednn_call import Memory, Row, Run, row
 from workbench.core.kernels.onednn_desc import contiguous
 from workbench.core.kernels.onednn_format import (
-    ALIGNMENT,
     Format,
     Primitive,
     api,

@@ -43,9 +43,9 @@ class Executable:
         self.used = 0      # the number of the step
         self.new = False      # for further shapes, and no step of it came at a time when operations are timed
 
-    def makes_kernels(self) -> bool:
-        """Is it time to time operations, and yet too early? The first step for further shapes makes kernels, whose time would
-        be taken for theirs, and its instance would be one for that step. The next step says no."""
+    def pop_new(self) -> bool:
+        """Was it new, so that it is too early to time its operations? It is no more. The first step for further shapes makes
+        kernels, whose time would be taken for theirs, and its instance would be one for that step."""
         new, self.new = self.new, False
         return new
 

@@ -188,7 +188,7 @@ class Session(Staying):
                 self._told = status      # which is not looked at again
             else:
                 self._say("running", step=step)
-        if start - self._last_op > _OP_PERIOD and not found.makes_kernels():
+        if start - self._last_op > _OP_PERIOD and not found.pop_new():
             self._last_op, traced = start, True
         try:
             results = self._run(found, values, step, traced, deadline, recorder)
