@@ -20,6 +20,7 @@ from workbench.train.optimizers import optimizer as base
 from workbench.train.optimizers.contrib import MovingAverageOptimizer, VariableClippingOptimizer
 from workbench.train.pushing import pushed
 from workbench.train.replicas import Tower, replicate
+from workbench.train.saving.checkpoints import Checkpointer
 
 pytestmark = [pytest.mark.usefixtures("graph"), pytest.mark.once]
 
@@ -167,3 +168,13 @@ def test_slots_begin_before_there_is_a_gradient(optimizer):
         session.run(wb.global_variables_initializer())
         for step, tower in zip(replicas.steps, replicas.towers, strict=True):
             session.run(step, {tower.feeds[0]: [1.0, 2.0]})
+
+
+def test_checkpoints_ask_servers_wherever_they_are_built(tmp_path):
+    """Estimators build them where what they make asks for the worker."""
+    step = placed(2)
+    with wb.device(WORKERS[0]):
+        Checkpointer(tmp_path / "m")
+    kinds = {f"pushes_{what}" for what in ("hold", "settle", "forget", "release")}
+    asking = [op for op in step.graph.operations if op.kind in kinds]
+    assert len(asking) == 4 * len(SERVERS) and all(op.device == op.inputs[0].op.device for op in asking)

@@ -5,12 +5,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.subgraph import root_graph
 from workbench.core.state import checkpoint
 from workbench.nn.saveables import SaveableObject
@@ -54,11 +54,7 @@ class Checkpointer:
         self._records: list[Tensor] = []
         self._pins: dict[str, Tensor] = {}
         self._resume: dict[str, tuple[Tensor, Any]] = {}
-        pushes = list({one.place: one for one in graph.get_collection(WorkerPushes.COLLECTION)}.values())
-        self._places, self._hold = [one.place for one in pushes], [one.hold() for one in pushes]
-        self._cuts = [ops.placeholder("string", []) for _ in pushes]
-        self._settle = [one.settle(cut) for one, cut in zip(pushes, self._cuts)]
-        self._forget, self._release = [one.forget() for one in pushes], [one.release() for one in pushes]
+        self._build_moments({one.place: one for one in graph.get_collection(WorkerPushes.COLLECTION)}.values())
         self._input = InputState(graph, scope)
         count = len(groups) + len(self._input.devices)
         for device in dict.fromkeys([*groups, *(op.device for op in graph.operations)]):
@@ -74,6 +70,18 @@ class Checkpointer:
                                                   increments=self.saver.increments))
         self._records += self._input.build(self._base, len(self._records), count)
         self._object_pins = [self._build_object(one, f"{scope}{one.specs[0].name}") for one in self.saver.objects]
+
+    def _build_moments(self, pushes: Iterable[WorkerPushes]) -> None:
+        """What finds a moment between pushes, on each of their servers."""
+        self._places, self._cuts = [one.place for one in pushes], [ops.placeholder("string", []) for _ in pushes]
+        self._hold, self._release = list[Tensor](), list[Tensor]()
+        self._settle, self._forget = list[Operation](), list[Operation]()
+        for one, cut in zip(pushes, self._cuts):
+            with self._graph.only_device(one.pushes_ref.device):
+                self._hold.append(one.hold())
+                self._settle.append(one.settle(cut))
+                self._forget.append(one.forget())
+                self._release.append(one.release())
 
     def _build_object(self, one: SaveableObject, name: str) -> Any:
         """What pins an object in the task that holds it; what writes it then is among the records."""
