@@ -16,19 +16,21 @@ from tests.ui.records import large
 from workbench.core.rings import Rows
 from workbench.core.run.gate import gate
 from workbench.core.trace import Journal, Span
-from workbench.viz import blame
+from workbench.viz import blame, verdict
 from workbench.viz.accounting import Accounting
 from workbench.viz.batch import Batch
 from workbench.viz.books import ACCOUNTS, Sample
 from workbench.viz.graph_view import GraphPicture
 from workbench.viz.hub import Hub, Watcher, hub_of
-from workbench.viz.names import found, ranked
+from workbench.viz.ledger import look
+from workbench.viz.names import Names, found, ranked
 from workbench.viz.node_view import LISTED
 from workbench.viz.schema import NodeDetails, Picture, plain
 from workbench.viz.step_index import StepIndex
 from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import judge
 from workbench.viz.views.timeline import TimelineParameters
+from workbench.viz.window import Window
 from workbench.viz.work_view import ROWS, work_view
 from workbench.widgets.peer import Peer
 from workbench.widgets.wire import pack
@@ -76,6 +78,17 @@ def test_one_more_step_and_its_verdict_cost_few_calls_however_many_spans_it_has(
     accounting.feed(steps[-1])
     assert calls(lambda: accounting.settle(everything=True)) < 0.75 * len(steps[-1])
     assert calls(lambda: judge(accounting)) < 10 * TASKS
+
+
+def test_links_are_not_looked_at_where_another_suspect_costs_more_than_any_may(monkeypatch):
+    looked, accounting = list[int](), Accounting()
+    monkeypatch.setattr(verdict, "look", lambda steps: (looked.append(len(steps)), look(steps))[1])
+    for spans in recorded(4):
+        accounting.feed(spans)
+        accounting.settle(everything=True)
+    assert judge(accounting).verdict.kind == "input" and not looked  # 10 ms between two steps, 4 at most on one link
+    verdict._links(Window([step.ledger for step in accounting.steps]))
+    assert looked == [4]
 
 
 def lone(steps: int) -> Accounting:
@@ -208,6 +221,20 @@ def test_columns_of_texts_and_numbers_are_looked_up_and_sorted_all_at_once():
         numbers = {f"task {i}": 3 * i for i in range(7)}
         assert found(numbers, texts).tolist() == [numbers[text] for text in texts]
         assert calls(lambda texts=texts, numbers=numbers: found(numbers, texts)) < 12
+
+
+def test_links_that_are_known_cost_few_calls_and_keep_their_numbers():
+    names, rng = Names(), np.random.default_rng(4)
+    tasks = names.column([f"task {i}" for i in range(60)])
+    for count in (0, 1, 500, 1000):
+        sources, targets = rng.choice(tasks, (2, count))
+        seen = names.links(sources, targets)
+        assert [names.texts[link] for link in seen.tolist()] == [
+            f"task {source}|task {target}" for source, target in zip(sources.tolist(), targets.tolist())]
+        before = len(names.texts)
+        again = []
+        assert calls(lambda ends=(sources, targets), again=again: again.append(names.links(*ends))) < 16
+        assert again[0].tolist() == seen.tolist() and len(names.texts) == before
 
 
 class Line:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.viz.scenarios import SCENARIOS, Plant, run, task
 from workbench.core.trace import Span
+from workbench.viz import verdict
 from workbench.viz.accounting import Accounting
 from workbench.viz.batch import Batch
 from workbench.viz.ledger import Root
@@ -53,6 +54,24 @@ def test_whom_a_task_waits_for_most_is_found_in_all_of_its_steps_however_many_ar
             sums.update(step.accounts[one].waits if counted[number, window.place[one]] else {})
         assert found[one] == max(sums, key=lambda root: sums[root], default=None)
     assert found[task("worker", 1)].subject == task("worker", 3) and found[task("worker", 2)] is None
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_the_verdict_is_the_same_where_links_that_cannot_be_the_worst_are_not_looked_at(scenario, monkeypatch):
+    judged.cache_clear()
+    seen = judged(scenario.name)
+    links = verdict._links
+    monkeypatch.setattr(verdict, "_links", lambda window, least: links(window))
+    judged.cache_clear()
+    assert judged(scenario.name) == seen
+
+
+def test_no_link_takes_longer_than_the_longest_one_may():
+    for scenario in SCENARIOS:
+        accounting = Accounting()
+        accounting.feed(run(scenario.plant))
+        for step in accounting.settle(everything=True):
+            assert step.ledger.held_up.seconds.max(initial=0.0) <= step.ledger.longest_link
 
 
 def test_a_task_waits_for_its_own_links_not_for_itself():

@@ -32,7 +32,7 @@ def blame(step: Ledger, workers: np.ndarray, servers: np.ndarray) -> Blame:
 
 def middles(values: np.ndarray) -> np.ndarray:
     """The median of each column of [step, …]; nothing (NaN) does not count."""
-    ordered = np.sort(values, 0)  # what is missing comes last
+    ordered = np.sort(values, 0, kind="stable")  # of few values; what is missing comes last
     if not np.isnan(ordered[-1]).any():
         return np.asarray((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
     count = (~np.isnan(ordered)).sum(0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.core.trace import KINDS as SPAN_KINDS
 from workbench.viz.batch import Batch
+from workbench.viz.names import ranked
 from workbench.viz.timeline_rows import KINDS, WAITING, On
 from workbench.viz.working import worked
 
@@ -62,7 +63,7 @@ def _once(batch: Batch) -> np.ndarray:
     operations = batch.kind == SPAN_KINDS.index("op")
     if not operations.any():
         return np.ones(len(batch), bool)
-    steps = np.unique(batch.step, return_inverse=True)[1] * (batch.task.max() + 1) + batch.task
+    steps = ranked(batch.step)[1] * (batch.task.max() + 1) + batch.task
     return np.asarray((batch.kind != SPAN_KINDS.index("segment")) | ~np.isin(steps, steps[operations]))
 
 
@@ -83,7 +84,7 @@ def marks_of(parts: Parts, rows: range, start: float, end: float, pixels: int) -
     lane, kind, begin, until, name = (column[shown] for column in (lane, kind, begin, until, name))
     width = max(end - start, 1e-9) / pixels
     while True:
-        numbers, index = np.unique(_groups(lane, kind, begin, until, start, width), return_inverse=True)
+        numbers, index = ranked(_groups(lane, kind, begin, until, start, width))
         if len(numbers) <= MOST:
             return _marks(lane, kind, begin, until, index, name)
         width *= 2

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.core.trace import KINDS as SPAN_KINDS
 from workbench.viz.batch import Batch
-from workbench.viz.names import Names, begins, different
+from workbench.viz.names import Names, begins, different, ranked
 from workbench.viz.palette import color_of, device_order, short_device, short_task
 from workbench.viz.stretches import FEEDS
 
@@ -114,7 +114,7 @@ class TimelineRows:
         track = _TRACK[kind]
         codes, works = _code(batch.task, track), np.flatnonzero(track == _WORK)
         thread, device = batch.numbers("thread", np.int64)[works], batch.texts("device")
-        threads, numbers = (np.zeros(1, np.int64), 0) if not thread.any() else np.unique(thread, return_inverse=True)
+        threads, numbers = (np.zeros(1, np.int64), 0) if not thread.any() else ranked(thread)
         codes[works] += (self._devices.column([device[at] for at in works.tolist()]) << _BITS) + numbers
         tasks, found = different(batch.task), [codes[(track == _WORK) | (track == _SYSTEM)]]
         for shared, there in ((_TRANSFER, track == _TRANSFER), (_WAIT, (track == _WAIT) | (batch.kind == _RECV))):

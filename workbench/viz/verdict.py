@@ -152,25 +152,31 @@ def _length(steps: Sequence[Step]) -> float:
 
 
 def _suspects(groups: Sequence[Sequence[Step]], window: Window, whole: float) -> Slices[list[_Found]]:
+    feeds = [*(one for group in groups for one in _queues(group)), *_between([s for group in groups for s in group])]
     if len(groups) == 1:
-        found = yield from _blamed(window, whole)
+        found = yield from _blamed(window, whole, feeds)
     else:
         found = _behind(groups)
         yield
         found += yield from _servers(window, whole)
-    return [*found, *(one for group in groups for one in _queues(group)), *_between([s for group in groups for s in group])]
+    return [*found, *feeds]
 
 
 # steps that the workers take together
 
-def _blamed(window: Window, whole: float) -> Slices[list[_Found]]:
-    """Who the other workers wait for, by the roots of their waiting.
-
-    In a step only the one who takes longest can be charged, and with no more than its lead over the second.
-    """
-    found = yield from _servers(window, whole)
-    found += _links(window)
+def _blamed(window: Window, whole: float, feeds: Sequence[_Found]) -> Slices[list[_Found]]:
+    """Who the other workers wait for, by the roots of their waiting; a link only where none of the others, the `feeds` among
+    them, costs more."""
+    servers = yield from _servers(window, whole)
+    workers = yield from _workers(window)
+    links = _links(window, max((one.seconds for one in (*servers, *workers, *feeds)), default=0.0))
     yield
+    return [*servers, *links, *workers]
+
+
+def _workers(window: Window) -> Slices[list[_Found]]:
+    """In a step only the one who takes longest can be charged, and with no more than its lead over the second."""
+    found: list[_Found] = []
     workers = window.workers
     if len(workers) < 2:
         return found
@@ -185,18 +191,24 @@ def _blamed(window: Window, whole: float) -> Slices[list[_Found]]:
     return found
 
 
-def _links(window: Window) -> list[_Found]:
-    """The link that costs most of those that take longer than the ones between the same jobs do."""
-    if not any(len(step.links.rows) for step in window.steps):  # nothing is sent
+def _links(window: Window, least: float = 0.0) -> list[_Found]:
+    """The link that costs most of those that take longer than the ones between the same jobs do; nothing where it cannot be as
+    much as the `least` seconds."""
+    if not any(len(step.links.rows) for step in window.steps) or max(step.longest_link for step in window.steps) < least:
         return []
-    (links, taken), (others, held_up) = map(window.side_by_side, zip(*look(window.steps)))
+    received, held = zip(*look(window.steps))
+    others, held_up = window.side_by_side(held)
+    most = typicals(held_up)
+    if most.max(initial=0.0) < least:
+        return []
+    links, taken = window.side_by_side(received)
     jobs = window.names.derived(_jobs, links)
     own, medians, usual = typicals(taken), middles(taken), np.full(len(links), np.nan)
     for number in different(jobs).tolist():
         group = np.flatnonzero(jobs == number)
         if len(group) > 1:
             usual[group] = np.sort(medians[group])[(len(group) - 1) // 2]
-    charged = typicals(held_up)[np.searchsorted(others, links)]
+    charged = most[np.searchsorted(others, links)]
     seconds = np.maximum(0.0, np.minimum(charged, own - usual))
     if np.isnan(seconds).all():
         return []

@@ -48,7 +48,7 @@ class _Pieces:
         start, end = all_.start[rows], all_.end[rows]
         begins, ends = np.minimum(np.maximum(own.start, start), end), np.minimum(np.maximum(own.end, start), end)
         n, count = len(rows), len(all_.task)
-        times, at = np.unique(np.concatenate([begins, ends, all_.start, all_.end]), return_inverse=True)
+        times, at = ranked(np.concatenate([begins, ends, all_.start, all_.end]))
         width, numbers = len(times), np.arange(count)
         edges, at = ranked(np.concatenate([rows, rows, numbers, numbers]) * width + at)
         codes = painted(at[:n], at[n : 2 * n], len(edges))

@@ -34,7 +34,7 @@ def typical(values: Iterable[float]) -> float:
 
 def typicals(values: np.ndarray) -> np.ndarray:
     """`typical` of each column of [step, name]; nothing (NaN) does not count."""
-    ordered = np.sort(values, 0)  # what is missing comes last
+    ordered = np.sort(values, 0, kind="stable")  # of few values; what is missing comes last
     known = ~np.isnan(ordered)
     if known[-1].all():
         return np.asarray(ordered[: len(ordered) - _left_out(len(ordered))].mean(0))
