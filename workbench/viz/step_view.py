@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -129,16 +129,24 @@ class Course:
 
     view: StepView
     serials: dict[str, np.ndarray]
+    _newest: dict[int, int] = field(default_factory=dict)  # of columns that tasks have in common, by their identity
+    _after: dict[tuple[int, int], int | None] = field(default_factory=dict)
 
     def newest(self, task: str) -> int:
         """Serial number of the newest point of `task`."""
-        return int(self.serials[task].max(initial=0))
+        serials = self.serials[task]
+        if id(serials) not in self._newest:
+            self._newest[id(serials)] = int(serials.max(initial=0))
+        return self._newest[id(serials)]
 
     def after(self, task: str, serial: int) -> int | None:
         """How many points of `task` come after the one numbered `serial`; None when others lie between."""
-        later = self.serials[task] > serial
-        count = int(np.count_nonzero(later))
-        return count if later[len(later) - count :].all() else None
+        key = id(self.serials[task]), serial
+        if key not in self._after:
+            later = self.serials[task] > serial
+            count = int(np.count_nonzero(later))
+            self._after[key] = count if later[len(later) - count :].all() else None
+        return self._after[key]
 
 
 class StepTimes:
@@ -206,25 +214,30 @@ class StepTimes:
             for task, slot, points in zip(own, slots, lines.points(slots, newest) if slots else ()):
                 drawn[task][1].append(points)
                 drawn[task][2].append(int(lines.counts[slot]))
-        listed: dict[int, tuple[list[int], list[float], np.ndarray]] = {}  # of columns that tasks have in common
-        lines_of = [(task, _together(several, newest), sum(counts)) for task, (_, several, counts) in drawn.items()]
-        for task, points, count in lines_of:
-            if id(points.end) not in listed:
-                ends = points.end - self._origin
-                listed[id(points.end)] = points.number.astype(np.int64).tolist(), ends.tolist(), self._since_cut(ends)
-            course.serials[texts[task]] = points.serial
-            course.view.tasks.append(_task(texts[task], points, count, *listed[id(points.end)]))
+        alike: dict[int, list[tuple[int, Points, int]]] = {}  # tasks that have their columns in common, but for their work
+        for task, (_, several, counts) in drawn.items():
+            points = _together(several, newest)
+            alike.setdefault(id(points.end), []).append((task, points, sum(counts)))
+        made = {task: line for group in alike.values() for task, line in self._alike(group)}
+        for task in drawn:
+            line, course.serials[line.task] = made[task]
+            course.view.tasks.append(line)
         begin = min((task.ends[0] for task in course.view.tasks), default=0.0)
         course.view.cuts = [cut for cut in self._cuts if cut.end > begin]
         return course
+
+    def _alike(self, group: Sequence[tuple[int, Points, int]]) -> Iterator[tuple[int, tuple[TaskSteps, np.ndarray]]]:
+        """The line of each task, and the serial numbers of its points."""
+        tasks, several, counts = zip(*group)
+        ends, serial, work = several[0].end - self._origin, several[0].serial, np.array([points.work for points in several])
+        ordered = np.sort(work[:, self._since_cut(ends)], 1)
+        middles, tails = (ordered[:, at].tolist() for at in (ordered.shape[1] // 2, int(0.95 * (ordered.shape[1] - 1))))
+        numbers, listed = several[0].number.astype(np.int64).tolist(), ends.tolist()
+        for task, count, times, middle, tail in zip(tasks, counts, work.tolist(), middles, tails):
+            name = self._names.texts[task]
+            yield task, (TaskSteps(name, color_of(name), times, numbers, middle, tail, count, listed), serial)
 
     def _since_cut(self, ends: np.ndarray) -> np.ndarray:
         """Which of them come after the last cut; all where none does."""
         later = ends > (self._cuts[-1].end if self._cuts else float("-inf"))
         return later if later.any() else np.ones(len(ends), bool)
-
-
-def _task(task: str, points: Points, count: int, numbers: list[int], ends: list[float], since: np.ndarray) -> TaskSteps:
-    ordered = np.sort(points.work[since])
-    middle, tail = (float(ordered[at]) for at in (len(ordered) // 2, int(0.95 * (len(ordered) - 1))))
-    return TaskSteps(task, color_of(task), points.work.tolist(), numbers, middle, tail, count, ends)

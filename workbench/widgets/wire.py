@@ -172,6 +172,8 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
         return _binary(np.asarray(value, dtype=np.float64), buffers)
     if isinstance(value, list) and len(value) > SHORT and isinstance(value[0], str):
         return _short(value, buffers)
+    if isinstance(value, list) and len(value) > 1 and names_of(first := type(value[0])) and set(map(type, value)) == {first}:
+        return [_packed(item, buffers) for item in value] if first is Picture else _records(value, buffers)
     if isinstance(value, (list, tuple)):
         return [item if type(item) in _PLAIN else _packed(item, buffers) for item in value]
     if isinstance(value, Mapping):
@@ -191,6 +193,22 @@ def _fields(record: Any, buffers: list[bytes]) -> dict[str, Any]:
     if not ("".join([values[place] for place in texts]).isascii() and math.isfinite(sum([values[place] for place in numbers]))):
         made.update((names[place], _packed(values[place], buffers)) for place in (*texts, *numbers))
     return made
+
+
+def _records(records: Sequence[Any], buffers: list[bytes]) -> list[dict[str, Any]]:
+    """Records of one class as `_fields` packs each, by columns: what they have in common is packed once."""
+    names, read = _reader(type(records[0]))
+    columns = [_column(column, buffers) for column in zip(*map(read, records))]
+    return [dict(zip(names, values)) for values in zip(*columns)]
+
+
+def _column(values: tuple[Any, ...], buffers: list[bytes]) -> Sequence[Any]:
+    kinds = set(map(type, values))
+    if kinds <= _PLAIN or (kinds == {str} and "".join(values).isascii()) or (kinds == {float} and math.isfinite(sum(values))):
+        return values
+    made = {id(value): value for value in values}
+    made = {known: _packed(value, buffers) for known, value in made.items()}
+    return [made[id(value)] for value in values]
 
 
 @cache
