@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.ui.records import large
 from workbench.core.rings import Rows
 from workbench.core.run.gate import gate
 from workbench.core.trace import Journal, Span
-from workbench.viz import blame, verdict
+from workbench.viz import blame, books, verdict
 from workbench.viz.accounting import Accounting
 from workbench.viz.batch import Batch
 from workbench.viz.books import ACCOUNTS, Sample
@@ -185,6 +186,37 @@ def test_the_picture_of_a_step_costs_few_calls_however_many_spans_it_has():
     seen = []
     assert calls(lambda: seen.append(hub.whole("timeline"))) < 0.9 * len(spans[-1])
     assert seen[0].step == 5 and len(seen[0].lanes) == 40 and seen[0].lane_count > TASKS
+
+
+def test_the_columns_of_a_step_are_read_once_for_its_account_and_its_picture(monkeypatch):
+    *before, last = recorded(6)
+    monkeypatch.setattr(books, "JUDGED", 0.0)
+    hub, _watcher = drawing(before)
+    read, column = Counter[str](), Batch._column
+    monkeypatch.setattr(Batch, "_column", lambda batch, name: (read.update([name] if len(batch) == len(last) else []),
+                                                               column(batch, name))[1])
+    for span in last:
+        hub.journal.span(span)
+    hub.journal.task(last[0].task, "joined")
+    hub.journal.merge(last[0].task, [], until=1.0)  # no more of it will come
+    hub.look(20.0)
+    assert hub.whole("timeline").step == 5
+    assert read.keys() >= {"start", "end", "kind", "task", "message", "detail"} and set(read.values()) == {1}
+
+
+def test_a_part_of_a_batch_says_what_its_spans_say_alone():
+    spans = [span for one in recorded(2) for span in one]
+    rng = np.random.default_rng(6)
+    for part in (0.0, 0.5, 1.0):  # of the messages that keep both ends
+        batch = Batch(spans)
+        sends = (batch.senders[batch.came[span.message]] if span.message else -1 for span in spans)
+        assert any(place >= 0 for place in sends)
+        which = np.array([(span.kind in ("send", "recv") and rng.random() < part) or span.kind == "segment" for span in spans])
+        made, alone = batch.only(which), Batch([span for span, kept in zip(spans, which.tolist()) if kept])
+        assert made.senders.tolist() == alone.senders.tolist()
+        assert made.start.tolist() == alone.start.tolist() and made.rows == alone.rows
+    halves = [batch.of(piece) for piece in batch.pieces]
+    assert [half.rows for half in halves] == recorded(2) and halves[0] is batch.of(batch.pieces[0])
 
 
 def test_the_course_of_steps_costs_few_calls_for_tasks_that_it_does_not_show():

@@ -72,7 +72,7 @@ class Step:
 class _Open:
     """A step whose spans are coming, or in whose time causes are looked up."""
 
-    __slots__ = ("_batch", "_tasks", "count", "end", "executable", "number", "rows", "run", "said", "start")
+    __slots__ = ("_batch", "_came", "_tasks", "count", "end", "executable", "number", "rows", "run", "said", "start")
 
     def __init__(self, run: str, number: int) -> None:
         self.rows: list[Row] = []  # until they have told
@@ -80,10 +80,13 @@ class _Open:
         self.start, self.end = float("inf"), float("-inf")
         self.run, self.number, self.executable = run, number, ""
         self._batch: Batch | None = None
+        self._came: tuple[Batch, Piece] | None = None  # where all of its spans came, if most that came there are its own
         self._tasks: set[str] | None = None
         self.said: Told | None = None
 
-    def add(self, piece: Piece, rows: Sequence[Row]) -> None:
+    def add(self, piece: Piece, batch: Batch) -> None:
+        rows = batch.rows_of(piece)
+        self._came = (batch, piece) if not self.rows and 2 * len(rows) > len(batch) else None
         self.rows += rows
         self.count += len(rows)
         self.start, self.end = min(self.start, piece.start), max(self.end, piece.end)
@@ -93,7 +96,10 @@ class _Open:
     def batch(self) -> Batch:
         """All of its spans, once no more come, but for the lines of loops, whose time is that of their loops."""
         if self._batch is None:
-            self._batch = Batch([row for row in self.rows if row[0] != "loop"])
+            own = self._came[0].of(self._came[1]) if self._came is not None else None
+            if own is None or "loop" in own.texts("kind"):
+                own = Batch([row for row in self.rows if row[0] != "loop"])
+            self._batch = own
         return self._batch
 
     @property
@@ -112,7 +118,7 @@ class _Open:
 
     def tell(self, said: Told) -> None:
         """What its spans say is known; they need not be kept."""
-        self.said, self.rows, self._batch = said, [], None
+        self.said, self.rows, self._batch, self._came = said, [], None, None
 
 
 class Accounting:
@@ -145,7 +151,7 @@ class Accounting:
             key = piece.run, piece.step
             if key not in self._open:
                 self._open[key] = _Open(*key)
-            self._open[key].add(piece, batch.rows_of(piece))
+            self._open[key].add(piece, batch)
             self._newest = max(self._newest, piece.end)
         self._fed = time.perf_counter() if pieces else self._fed
         while len(self._open) > PENDING:
@@ -239,7 +245,7 @@ class Accounting:
         """What the spans of each of them say, found when somebody first asks."""
         for _, own in groupby([step for step in steps if step.said is None], key=_run):
             new = list(own)
-            for step, said in zip(new, tell([(step.batch.rows, step.end) for step in new], self._names)):
+            for step, said in zip(new, tell([(step.batch, step.end) for step in new], self._names)):
                 step.tell(said)
         return [step.said for step in steps if step.said]
 

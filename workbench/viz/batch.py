@@ -41,6 +41,20 @@ class Batch:
         self.rows = rows
         self.names = Names() if names is None else names  # the numbers of its tasks
         self._texts: dict[str, list[str]] = {}
+        self._parts: dict[int, Batch] = {}  # first place of a piece -> it as a batch
+        self._whole: tuple[Batch, np.ndarray] | None = None  # of what these are, and which of those
+
+    def of(self, piece: Piece) -> Batch:
+        """One of its pieces, the same for all who ask; what is known of all is not read again."""
+        if len(piece.places) == len(self):
+            return self
+        first = int(piece.places[0])
+        if first not in self._parts:
+            which = np.zeros(len(self), bool)
+            which[piece.places] = True
+            self._parts[first] = self.only(which)
+            self._parts[first]._whole = None  # which holds it
+        return self._parts[first]
 
     def only(self, which: np.ndarray) -> Batch:
         """Those of them; what is known of all is not read again."""
@@ -48,6 +62,7 @@ class Batch:
             return self
         made = Batch(list(compress(self.rows, which.tolist())), self.names)
         made.__dict__.update({name: self.__dict__[name][which] for name in _NUMBERS & self.__dict__.keys()})
+        made._whole = self, which
         return made
 
     def __len__(self) -> int:
@@ -140,6 +155,11 @@ class Batch:
     @cached_property
     def senders(self) -> np.ndarray:
         """Of each span the place of the first send of its message where it is the last receive of it, else -1."""
+        if self._whole is not None and {"left", "came"} <= (whole := self._whole[0]).__dict__.keys():
+            which, moves = self._whole[1], (whole.kind == _KIND["send"]) | (whole.kind == _KIND["recv"])
+            if not (moves & ~which).any():  # no message has lost an end
+                there = whole.senders[which]
+                return np.where(there >= 0, (np.cumsum(which) - 1)[there], -1)
         found, count = np.full(len(self), -1), len(self.came)
         found[np.fromiter(self.came.values(), np.int64, count)] = np.fromiter(map(self.left.get, self.came, repeat(-1)),
                                                                              np.int64, count)

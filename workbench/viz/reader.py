@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from workbench.core.trace import Journal, Row
 from workbench.viz.batch import Batch
+from workbench.viz.names import Names
 
 __all__ = ["CATCH_UP", "Reader", "Shared", "per_journal"]
 
@@ -22,6 +23,7 @@ class Shared:
 
     def __init__(self, since: Since) -> None:
         self._since = since
+        self.names = Names()  # of the tasks of all batches
         self._known: dict[int, tuple[int, int, list[Row]]] = {}
         self._batches: dict[int, Batch] = {}
 
@@ -39,7 +41,7 @@ class Shared:
         """The columns of what `since` gave."""
         found = self._batches.get(id(rows))
         if found is None or found.rows is not rows:
-            found = self._batches[id(rows)] = Batch(rows)
+            found = self._batches[id(rows)] = Batch(rows, self.names)
         return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.names import split_edge, task_of
-from workbench.core.trace import KINDS, Row, Span, spans_of
+from workbench.core.trace import KINDS, Span, spans_of
 from workbench.viz.batch import Batch
 from workbench.viz.names import Names, begins, numbered
 from workbench.viz.working import worked
@@ -55,7 +55,7 @@ class _Said(NamedTuple):
     step: np.ndarray
 
 
-def tell(steps: Sequence[tuple[Sequence[Row], float]], names: Names) -> list[Told]:
+def tell(steps: Sequence[tuple[Batch, float]], names: Names) -> list[Told]:
     """What the spans of each of several steps of one run say, and when it ends: together they cost few calls. Who is done
     before waits for whoever works last."""
     teller = _Teller(steps, names)
@@ -76,12 +76,12 @@ def tell(steps: Sequence[tuple[Sequence[Row], float]], names: Names) -> list[Tol
 class _Teller:
     """The spans of some steps as columns. A task has a row in each step that it took part in."""
 
-    def __init__(self, steps: Sequence[tuple[Sequence[Row], float]], names: Names) -> None:
-        self.batch = Batch(list(chain.from_iterable(rows for rows, _ in steps)))
+    def __init__(self, steps: Sequence[tuple[Batch, float]], names: Names) -> None:
+        self.batch = steps[0][0] if len(steps) == 1 else Batch(list(chain.from_iterable(batch.rows for batch, _ in steps)))
         self._names, self._count = names, len(self.batch)
         self._start, self._end = self.batch.start, self.batch.end
         self._task, self._details = names.column(self.batch.texts("task")), self.batch.texts("detail")
-        self._step = np.arange(len(steps)).repeat([len(rows) for rows, _ in steps])
+        self._step = np.arange(len(steps)).repeat([len(batch) for batch, _ in steps])
         width = len(names.texts)
         numbers, self.rows = numbered(self._step * width + self._task)
         self._of, self.tasks = np.divmod(numbers, width)  # of each row its step and its task

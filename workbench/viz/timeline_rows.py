@@ -99,8 +99,8 @@ class Layout:
 class TimelineRows:
     """The layouts of one timeline: the same rows come in every step."""
 
-    def __init__(self) -> None:
-        self.names = Names()  # of tasks
+    def __init__(self, names: Names) -> None:
+        self.names = names  # of tasks
         self._devices = Names()
         self._devices.number("")  # of rows that are no device's: 0
         self._known: OrderedDict[tuple[bytes, bytes], Layout] = OrderedDict()

@@ -172,8 +172,8 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
         return _binary(np.asarray(value, dtype=np.float64), buffers)
     if isinstance(value, list) and len(value) > SHORT and isinstance(value[0], str):
         return _short(value, buffers)
-    if isinstance(value, list) and len(value) > 1 and names_of(first := type(value[0])) and set(map(type, value)) == {first}:
-        return [_packed(item, buffers) for item in value] if first is Picture else _records(value, buffers)
+    if isinstance(value, list) and len(value) > 1 and _alike(value):
+        return _records(value, buffers)
     if isinstance(value, (list, tuple)):
         return [item if type(item) in _PLAIN else _packed(item, buffers) for item in value]
     if isinstance(value, Mapping):
@@ -195,9 +195,16 @@ def _fields(record: Any, buffers: list[bytes]) -> dict[str, Any]:
     return made
 
 
+def _alike(values: Sequence[Any]) -> bool:
+    """Are they records of one class?"""
+    kind: Any = type(values[0])
+    return kind is not Picture and bool(names_of(kind)) and set(map(type, values)) == {kind}
+
+
 def _records(records: Sequence[Any], buffers: list[bytes]) -> list[dict[str, Any]]:
     """Records of one class as `_fields` packs each, by columns: what they have in common is packed once."""
-    names, read = _reader(type(records[0]))
+    kind: Any = type(records[0])
+    names, read = _reader(kind)
     columns = [_column(column, buffers) for column in zip(*map(read, records))]
     return [dict(zip(names, values)) for values in zip(*columns)]
 

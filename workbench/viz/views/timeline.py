@@ -31,6 +31,7 @@ SETTLED = 0.7  # seconds without a new span from which a step is complete althou
 SPARING = 200.0  # the newest step is drawn again when this many times the cost of the last drawing has passed, at the
 FRESH = 0.35  # latest after so many seconds
 LOOKED_BACK = 200  # steps among which one is followed that was recorded in full
+CAME = 4  # steps whose spans are kept as they came, with what others have read of them
 REMEMBERED = 8  # pictures, and critical paths
 WHOLE = 50_000  # spans of the steps that are kept for who moves through them, beside those of the newest
 SPANS = 200_000  # in one picture; of more the newest
@@ -119,10 +120,11 @@ class Timeline(View):
         super().__init__(journal, books, shared)
         self._spans = Reader(shared.since, CATCH_UP)
         self.readers = (self._spans,)
-        self._steps, self._rows = StepIndex(STEPS), TimelineRows()
+        self._steps, self._rows = StepIndex(STEPS), TimelineRows(shared.names)
         self._newest: dict[str, Recorded] = {}  # run -> its newest complete step, that is followed
         self._run = ""
         self._next = 0.0
+        self._came: OrderedDict[tuple[int, int], Batch] = OrderedDict()  # first and last number -> spans of a step as they came
         self._views: OrderedDict[Hashable, TimelineView] = OrderedDict()      # of all who watch alike
         self._wholes: OrderedDict[Hashable, tuple[Batch, Batch, int]] = OrderedDict()
         self._paths: OrderedDict[tuple[str, int, float], tuple[list[Link], str]] = OrderedDict()
@@ -130,12 +132,22 @@ class Timeline(View):
     def advance(self, now: float) -> None:
         rows = self._spans.new()
         if rows:
-            self._steps.take(self.shared.batch(rows), self._spans.cursor - len(rows), now)
+            self._take(self.shared.batch(rows), self._spans.cursor - len(rows), now)
         if now >= self._next:
             self._follow(now)
 
+    def _take(self, batch: Batch, first: int, now: float) -> None:
+        self._steps.take(batch, first, now)
+        for piece in batch.pieces:
+            begin, last = map(int, piece.places[[0, -1]])
+            if 2 * len(piece.places) > len(batch) and last - begin + 1 == len(piece.places):
+                self._came[first + begin, first + last] = batch.of(piece)
+        while len(self._came) > CAME:
+            self._came.popitem(last=False)
+
     def rest(self) -> None:
         super().rest()
+        self._came.clear()
         self._views.clear()
         self._wholes.clear()  # spans that the journal may have forgotten
 
@@ -225,7 +237,9 @@ class Timeline(View):
         if not near:
             return Batch([], self._rows.names), 0
         first, last = min(step.first for step in near), max(step.last for step in near)
-        kept = Batch(self.journal.rows_between(max(first, last - SPANS), last), self._rows.names)
+        kept = self._came.get((first, last))
+        if kept is None:
+            kept = Batch(self.journal.rows_between(max(first, last - SPANS), last), self._rows.names)
         reach = (kept.end >= kept.start) & (kept.start <= end) & (kept.end >= start) & _DRAWN[kept.kind]
         return kept.only(reach), last + 1 - first - len(kept)
 
