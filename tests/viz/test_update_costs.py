@@ -190,17 +190,19 @@ def test_the_picture_of_a_step_costs_few_calls_however_many_spans_it_has():
 
 def test_the_columns_of_a_step_are_read_once_for_its_account_and_its_picture(monkeypatch):
     *before, last = recorded(6)
-    monkeypatch.setattr(books, "JUDGED", 0.0)
+    for name, much in (("JUDGED", 0.0), ("ACCOUNTS", 10_000), ("SAMPLED", 1e9), ("SLICE", 100.0)):
+        monkeypatch.setattr(books, name, much)  # every step is accounted for at once
     hub, _watcher = drawing(before)
     read, column = Counter[str](), Batch._column
-    monkeypatch.setattr(Batch, "_column", lambda batch, name: (read.update([name] if len(batch) == len(last) else []),
+    monkeypatch.setattr(Batch, "_column", lambda batch, name: (read.update([name] if batch.rows[0] == last[0] else []),
                                                                column(batch, name))[1])
     for span in last:
         hub.journal.span(span)
     hub.journal.task(last[0].task, "joined")
     hub.journal.merge(last[0].task, [], until=1.0)  # no more of it will come
     hub.look(20.0)
-    assert hub.whole("timeline").step == 5
+    assert hub.whole("timeline").step == 5 and hub._books.steps_since(0)[1][-1].number == 5
+    del read["device"], read["name"]  # which pictures alone show, of what is drawn
     assert read.keys() >= {"start", "end", "kind", "task", "message", "detail"} and set(read.values()) == {1}
 
 

@@ -19,7 +19,7 @@ PIECES = 64  # stretches of spans of one step from which it is worth sorting the
 _STEPS = 1 << 40  # more than any run has
 _FIELD = {name: number for number, name in enumerate(Span._fields)}
 _KIND = {kind: number for number, kind in enumerate(KINDS)}
-_NUMBERS = {"kind", "task", "step", "start", "end"}  # columns that a part of a batch shares
+_NUMBERS = {"kind", "task", "thread", "step", "start", "end"}  # columns that a part of a batch shares
 
 
 class Piece(NamedTuple):
@@ -93,7 +93,13 @@ class Batch:
     @cached_property
     def task(self) -> np.ndarray:
         """Of each span the number of its task in `names`."""
+        if self._whole is not None:
+            return self._whole[0].task[self._whole[1]]
         return self.names.column(self.texts("task"))
+
+    @cached_property
+    def thread(self) -> np.ndarray:
+        return self.numbers("thread", np.int64)
 
     @cached_property
     def step(self) -> np.ndarray:

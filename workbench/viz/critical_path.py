@@ -18,8 +18,8 @@ __all__ = ["Link", "critical_path", "explain", "path_through"]
 
 _SLACK = 2e-6  # seconds by which spans that follow each other may overlap
 _KIND = {kind: number for number, kind in enumerate(KINDS)}
-_WAITS = [_KIND[kind] for kind in ("wait", "queue", "recv")]
-_WORK = [_KIND[kind] for kind in ("op", "segment")]
+_WAITS = np.array([kind in ("wait", "queue", "recv") for kind in (*KINDS, "")])
+_WORKS = np.array([kind in ("op", "segment") for kind in (*KINDS, "")])
 _MESSAGE, _DETAIL = map(Span._fields.index, ("message", "detail"))
 _AT_ONCE = 4096  # spans that are looked through together, where a long one lies over many short ones
 _LONGEST = 10_000  # links; a guard against spans that contradict each other
@@ -145,7 +145,7 @@ class _Past:
     def _begun(self, task: int) -> _Begun:
         if task not in self._works:
             places = self._own(task).places
-            places = places[np.isin(self.batch.kind[places], _WORK)]
+            places = places[_WORKS[self.batch.kind[places]]]
             order = np.lexsort((-np.arange(len(places)), self.batch.start[places]))  # of those that began together the first
             places = places[order]
             end = self.batch.end[places]
@@ -154,7 +154,7 @@ class _Past:
 
     @cached_property
     def _doing(self) -> _Ended:
-        return self._by_end(self.leaves[~np.isin(self.batch.kind[self.leaves], _WAITS)])
+        return self._by_end(self.leaves[~_WAITS[self.batch.kind[self.leaves]]])
 
     def ended_last(self, wait: int) -> int | None:
         """What another task finished last while the span `wait` waited."""
@@ -177,7 +177,7 @@ def _back(at: int, until: float, past: _Past) -> tuple[float, int | None, str]:
     start, kind, send = float(batch.start[at]), batch.kind[at], int(batch.senders[at])
     if send >= 0 and start - _SLACK < (sent := float(batch.start[send])) < until:
         return sent, past.left_from(send, sent, at), "transfer"
-    if kind in _WAITS:
+    if _WAITS[kind]:
         cause = past.ended_last(at)
         if cause is not None:
             return float(batch.end[cause]), cause, "wait"

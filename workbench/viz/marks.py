@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.core.trace import KINDS as SPAN_KINDS
 from workbench.viz.batch import Batch
-from workbench.viz.names import ranked
+from workbench.viz.names import begins, ranked
 from workbench.viz.timeline_rows import KINDS, WAITING, On
 from workbench.viz.working import worked
 
@@ -102,7 +102,7 @@ def _marks(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.ndar
            name: np.ndarray) -> Marks:
     """One mark per number of a group: from its first beginning to its last end, called as its longest part."""
     order = np.lexsort((begin - until, index))
-    firsts = order[np.flatnonzero(np.diff(index[order], prepend=-1))]
+    firsts = order[begins(index[order])]
     count = len(firsts)
     first, last = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(first, index, begin)

@@ -24,6 +24,7 @@ class Names:
     numbers: dict[str, int] = field(default_factory=dict)
     _links: dict[int, int] = field(default_factory=dict)
     _linked: tuple[np.ndarray, np.ndarray] = field(default_factory=lambda: (np.empty(0, np.int64),) * 2)  # these, ascending
+    _other: tuple[Names | None, np.ndarray] = (None, np.empty(0, np.int64))
     _derived: dict[Callable[[str], str], np.ndarray] = field(default_factory=dict)
 
     def number(self, text: str) -> int:
@@ -40,6 +41,17 @@ class Names:
             self.numbers.update(zip(new, count(len(self.texts))))
             self.texts += new
         return found(self.numbers, texts)
+
+    def taken(self, other: Names, numbers: np.ndarray) -> np.ndarray:
+        """The numbers here of texts with these numbers in `other`, the same one mostly; each text is looked up once."""
+        if self._other[0] is not other:
+            self._other = other, np.empty(0, np.int64)
+        table = self._other[1]
+        if len(table) < len(other.texts):
+            self._other = other, (table := np.append(table, np.full(len(other.texts) - len(table), -1)))
+        if (table[numbers] < 0).any():
+            table[numbers] = self.column(list(map(other.texts.__getitem__, numbers.tolist())))
+        return np.asarray(table[numbers])
 
     def links(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """The links "source|target" between these; each text is made once."""

@@ -80,7 +80,7 @@ class _Teller:
         self.batch = steps[0][0] if len(steps) == 1 else Batch(list(chain.from_iterable(batch.rows for batch, _ in steps)))
         self._names, self._count = names, len(self.batch)
         self._start, self._end = self.batch.start, self.batch.end
-        self._task, self._details = names.column(self.batch.texts("task")), self.batch.texts("detail")
+        self._task, self._details = names.taken(self.batch.names, self.batch.task), self.batch.texts("detail")
         self._step = np.arange(len(steps)).repeat([len(batch) for batch, _ in steps])
         width = len(names.texts)
         numbers, self.rows = numbered(self._step * width + self._task)

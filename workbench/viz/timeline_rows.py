@@ -113,7 +113,7 @@ class TimelineRows:
             kind = np.where([detail in FEEDS for detail in details], INPUT, kind)
         track = _TRACK[kind]
         codes, works = _code(batch.task, track), np.flatnonzero(track == _WORK)
-        thread, device = batch.numbers("thread", np.int64)[works], batch.texts("device")
+        thread, device = batch.thread[works], batch.texts("device")
         threads, numbers = (np.zeros(1, np.int64), 0) if not thread.any() else ranked(thread)
         codes[works] += (self._devices.column([device[at] for at in works.tolist()]) << _BITS) + numbers
         tasks, found = different(batch.task), [codes[(track == _WORK) | (track == _SYSTEM)]]

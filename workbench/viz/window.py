@@ -113,10 +113,11 @@ class Window:
 
     def waits_for(self, counted: np.ndarray) -> list[Root | None]:
         """The root of most of each task's waiting in its `counted` steps ([step, task]); None where it never waits."""
-        steps, tasks, waits = self._waits
-        seconds, codes = waits.seconds, waits.codes
+        waits = [step.waits for step in self.steps]
+        tasks = np.concatenate([rows[each.rows] for rows, each in zip(self._rows, waits)])
+        codes, seconds = (np.concatenate([each[column] for each in waits]) for column in (1, 2))
         if counted is not self.present:
-            here = counted[steps, tasks]
+            here = counted[np.arange(len(waits)).repeat([len(each.rows) for each in waits]), tasks]
             tasks, seconds, codes = tasks[here], seconds[here], codes[here]
         codes, roots = numbered(codes)
         known: dict[int, Root] = {}  # of those that somebody waits for most
@@ -127,9 +128,9 @@ class Window:
             inside = (tasks >= first) & (tasks < first + block) if size < len(self.tasks) else slice(None)
             sums = np.bincount((tasks[inside] - first) * len(codes) + roots[inside], seconds[inside],
                                size * len(codes)).reshape(size, len(codes))
-            most, waits = sums.argmax(1).tolist(), (sums.max(1) > 0).tolist()
+            most, some = sums.argmax(1).tolist(), (sums.max(1) > 0).tolist()
             known.update({root: root_of(self.names, int(codes[root])) for root in set(most) - known.keys()})
-            found[first : first + size] = [known[root] if some else None for root, some in zip(most, waits)]
+            found[first : first + size] = [known[root] if any_ else None for root, any_ in zip(most, some)]
         return found
 
     def side_by_side(self, steps: Sequence[Entries]) -> tuple[np.ndarray, np.ndarray]:
@@ -154,11 +155,3 @@ class Window:
         """What each step says of its workers and servers."""
         numbers = self._numbers[self.working], np.delete(self._numbers, self.working)
         return [blame(step, *numbers) for step in self.steps]
-
-    @cached_property
-    def _waits(self) -> tuple[np.ndarray, np.ndarray, Entries]:
-        """Of all waiting of all steps: the step, the task's place, and the entries."""
-        waits = [step.waits for step in self.steps]
-        tasks = np.concatenate([rows[each.rows] for rows, each in zip(self._rows, waits)])
-        steps = np.repeat(np.arange(len(waits)), [len(each.rows) for each in waits])
-        return steps, tasks, Entries(*map(np.concatenate, zip(*waits)))

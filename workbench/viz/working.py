@@ -44,7 +44,7 @@ def worked(batch: Batch, tasks: np.ndarray, runs: np.ndarray) -> Worked:
 def _holders(batch: Batch, tasks: np.ndarray, runs: np.ndarray, sends: np.ndarray) -> np.ndarray:
     """Of each send the run of its own thread that it lies in, -1 for none."""
     both = np.concatenate([runs, sends])
-    thread, task, begin = batch.numbers("thread", np.int64)[both], tasks[both], batch.start[both]
+    thread, task, begin = batch.thread[both], tasks[both], batch.start[both]
     order = np.lexsort((begin, thread, task))  # a run before a send that begins with it
     before = np.maximum.accumulate(np.where(order < len(runs), np.arange(len(both)), -1))
     places = np.empty(len(both), np.int64)

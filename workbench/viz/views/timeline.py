@@ -226,7 +226,8 @@ class Timeline(View):
         key = step.run, step.number, tuple((one.first, one.last, one.touched) for one in near)
         if key not in self._wholes:
             whole, cut = self._between(near, step.start, step.end)
-            self._wholes[key] = whole, self._own(step, whole), cut
+            alone = len(near) == 1 and (step.first, step.last) in self._came
+            self._wholes[key] = whole, whole if alone else self._own(step, whole), cut
             while len(self._wholes) > 1 and sum(len(one) for one, *_ in self._wholes.values()) > WHOLE:
                 self._wholes.popitem(last=False)
         self._wholes.move_to_end(key)
