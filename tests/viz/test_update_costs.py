@@ -270,6 +270,17 @@ def test_links_that_are_known_cost_few_calls_and_keep_their_numbers():
         assert again[0].tolist() == seen.tolist() and len(names.texts) == before
 
 
+def test_a_turn_that_is_not_due_asks_for_the_state_alone():
+    hub, _watcher = drawing(recorded(3))
+    for number in range(WORKERS):
+        hub.journal.task(f"/job:worker/task:{number}", "joined")
+    hub.look()
+    assert calls(hub.turn) < 20
+    hub.journal.set_status(state="compiling", what="fusing")
+    hub.turn()
+    assert hub.state == hub.said["state"] == "compiling" and hub.said["what"] == "fusing"
+
+
 class Line:
     """Bytes that a comm would write, and those that it would only send."""
 

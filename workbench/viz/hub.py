@@ -153,7 +153,8 @@ class Hub:
         self._wake = threading.Event()
         self._asked, self._looked = True, float("-inf")  # did somebody since the last look, and when that was
         self._told, self._telling = journal.told, False  # until when all tasks elsewhere had told then; more than before?
-        self.said = self.status()  # the status at the last look
+        self._said: dict[str, Any] | None = None
+        self.state: str = self.said["state"]  # at the last turn
 
     # watching
     def watcher(self, weigh: Callable[[Update], int] | None = None) -> Watcher:
@@ -170,6 +171,14 @@ class Hub:
     def watched(self) -> set[str]:
         with self._lock:
             return {topic for watcher in self._watchers for topic in tuple(watcher.topics)}
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The status since the last turn, made when the first one asks."""
+        said = self._said
+        if said is None:
+            said = self._said = self.status()
+        return said
 
     def status(self) -> dict[str, Any]:
         """What the run says now, as JSON data; `seconds`: how long the state has lasted."""
@@ -212,18 +221,21 @@ class Hub:
                 else:
                     view.rest()
                     self._news.pop(topic, None)
-            self.said = self.status()
+            self._said = None
+            self.state = self.said["state"]
 
     def turn(self) -> None:
         """Look where it is time, somebody asked, the state is another, tasks elsewhere have told more or a verdict is in work
         for those who watch; else at the state alone."""
-        now, said = time.perf_counter(), self.status()
-        beat = SOON if self.journal.told - self._told >= TOGETHER else LATEST if self._telling else BEAT
-        due = self._asked or now - self._looked >= beat or said["state"] != self.said["state"]
+        now, before = time.perf_counter(), self.state
+        self._said, self.state = None, self.journal.current().state
+        due = self._asked or self.state != before or (now - self._looked >= SOON and now - self._looked >= self._beat())
         if due or (self._books.judging and self._accounted):
             self.look(now)
-        else:
-            self.said = said
+
+    def _beat(self) -> float:
+        """Seconds between two looks, as tasks tell: `SOON` is the shortest."""
+        return SOON if self.journal.told - self._told >= TOGETHER else LATEST if self._telling else BEAT
 
     def _account(self, wanted: bool) -> None:
         if not wanted:

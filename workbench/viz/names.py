@@ -49,8 +49,9 @@ class Names:
         table = self._other[1]
         if len(table) < len(other.texts):
             self._other = other, (table := np.append(table, np.full(len(other.texts) - len(table), -1)))
-        if (table[numbers] < 0).any():
-            table[numbers] = self.column(list(map(other.texts.__getitem__, numbers.tolist())))
+        if (new := table[numbers] < 0).any():
+            once = list(dict.fromkeys(numbers[new].tolist()))  # as they come
+            table[once] = self.column(list(map(other.texts.__getitem__, once)))
         return np.asarray(table[numbers])
 
     def links(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -101,7 +101,7 @@ class LiveView(anywidget.AnyWidget):
                         del self._peers[page]
                     elif peer.ready(now):
                         peer.serve(now)
-                state = self._hub.said["state"]
+                state = self._hub.state
                 ended = self._state not in ("", *IDLE) and state in IDLE
                 self._state = state
                 if ended:

@@ -65,7 +65,7 @@ class Peer:
 
     def ready(self, now: float) -> bool:
         """Is it to be told what is new: at its pace, what it asked for and another state at once?"""
-        urgent = self._asked or self._hub.said["state"] != self._state
+        urgent = self._asked or self._hub.state != self._state
         return self.answered and len(self._pictures) < WINDOW and (urgent or now - self._told >= PACE)
 
     def lost(self, now: float) -> bool:
@@ -93,7 +93,7 @@ class Peer:
 
     def serve(self, now: float) -> None:
         """Send what it has not heard, or that we live."""
-        self._asked, self._told, self._state = False, now, self._hub.said["state"]
+        self._asked, self._told, self._state = False, now, self._hub.state
         self.watcher.take(now, self._update)
 
     def say(self, message: Any) -> None:
