@@ -221,8 +221,7 @@ class Hub:
                 else:
                     view.rest()
                     self._news.pop(topic, None)
-            self._said = None
-            self.state = self.said["state"]
+            self._said, self.state = None, self.journal.current().state
 
     def turn(self) -> None:
         """Look where it is time, somebody asked, the state is another, tasks elsewhere have told more or a verdict is in work

@@ -54,6 +54,7 @@ class Layout:
         self.rows: list[Row] = [rows[at] for at in order.tolist()]
         self.owners = [row[0] for row in self.rows]
         self.task = fields[0][order]  # of each row its task's number
+        self._described: tuple[range, list[tuple[str, str, str, str]]] = range(0), []  # what was asked for last
         self._codes, self._lane = codes, np.empty(len(codes), np.int64)
         self._lane[order] = np.arange(len(codes))
 
@@ -82,8 +83,10 @@ class Layout:
 
     def described(self, places: range) -> list[tuple[str, str, str, str]]:
         """(task, track, label, colour) of these rows."""
-        return [(row[0], row[1], self._label(place, row), color_of(row[0])) for place, row in zip(
-            places, self.rows[places.start : places.stop])]
+        if self._described[0] != places:
+            self._described = places, [(row[0], row[1], self._label(place, row), color_of(row[0])) for place, row in zip(
+                places, self.rows[places.start : places.stop])]
+        return self._described[1]
 
     def _label(self, place: int, row: Row) -> str:
         task, track, device, _ = row

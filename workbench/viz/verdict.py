@@ -228,7 +228,8 @@ def _servers(window: Window, whole: float) -> Slices[list[_Found]]:
     servers = window.servers
     if not window.workers or not servers:
         return []
-    work = np.nan_to_num(window.part("work")[:, [window.place[server] for server in servers]])
+    work = window.part("work")[:, [window.place[server] for server in servers]]
+    work[np.isnan(work)] = 0.0
     others = work.mean(1) if len(servers) > 1 else 0.5 * work[:, 0]
     own, spared = typicals(work), typicals(np.maximum(0.0, work - others[:, None]))
     shares = np.divide(spared, own, out=np.zeros(len(own)), where=own > 0)

@@ -241,8 +241,10 @@ def _binary(values: np.ndarray, buffers: list[bytes]) -> dict[str, int]:
     narrow = values.astype("<f4")
     exact = bool((narrow == values).all())      # as whole numbers are
     if not exact:
-        known = np.isfinite(values)
-        lost = np.abs(narrow[known] - values[known]).max(initial=0.0)
-        exact = lost <= EXACT * np.ptp(values[known]) if known.any() else True
+        known, kept = values, narrow
+        if not math.isfinite(values.sum()):
+            finite = np.isfinite(values)
+            known, kept = values[finite], narrow[finite]
+        exact = not len(known) or bool(np.abs(kept - known).max() <= EXACT * (known.max() - known.min()))
     buffers.append((narrow if exact else values.astype("<f8")).tobytes())
     return {"#f4" if exact else "#f8": len(buffers) - 1}
