@@ -56,6 +56,10 @@ def test_the_table_charges_whom_the_headline_names_and_nobody_else(seen):
     if seen.scenario.kind in OF_A_TASK:
         assert charged[0] == seen.scenario.subject and seen.row.share == pytest.approx(seen.work.verdict.cost, abs=1e-4)
         assert f"{100 * seen.row.share:.0f} %" in seen.work.verdict.text
+    elif seen.scenario.kind == "servers":  # what they cost together, each of them
+        assert set(charged) == set(seen.scenario.subject.split("|"))
+        shares = [row.share for row in seen.work.rows if row.task in charged]
+        assert shares == pytest.approx([seen.work.verdict.cost] * len(shares), abs=1e-4)
     else:
         assert charged == []
     for row in seen.work.rows:

@@ -48,7 +48,7 @@ class Row:
     wait: float = 0.0
     uncovered: float = 0.0
     whole: float = 0.0
-    cost: float = 0.0  # part of a step, 0..1, that it costs the others
+    cost: float = 0.0  # part of a step, 0..1, that it costs the others; of servers that are busy alike all of them
     waits_for: str = ""  # the root of most of its waiting, for people
 
     @property
@@ -134,6 +134,8 @@ def judging(accounting: Accounting, run: str | None = None, since: float = 0.0) 
     for one in found:
         if one.kind in ("worker", "server", "still"):
             costs[one.subject] = max(costs[one.subject], min(1.0, one.seconds / whole))
+    if found and found[0].kind == "servers":  # which the verdict names
+        costs.update(dict.fromkeys(found[0].subject.split("|"), min(1.0, found[0].seconds / whole)))
     rows = yield from _rows(window, np.array([step.gap for step in everything]), costs, len(groups) > 1)
     verdict = _verdict(found, whole, rows) if max(map(len, groups)) >= ENOUGH else TOO_FEW
     return Summary(verdict, rows, 1e3 * whole, run, max(step.end for step in everything))
