@@ -220,7 +220,7 @@ class SocketConnection(Connection):
                         if frame is None:
                             break
                     self._on_frame(self, frame)
-                    if leadership.term != term:
+                    if leadership.term != term or (inbox.begin == inbox.end and not self.closed):
                         return True
             finally:
                 if self._handler == me:

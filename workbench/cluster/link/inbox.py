@@ -12,11 +12,9 @@ from workbench.cluster.link.sender import PIECE
 from workbench.cluster.link.shared import Tenant
 from workbench.cluster.wire.frames import (
     HEADER,
-    MAGIC,
-    MAX_DATA,
-    MAX_META,
+    MARK,
+    MARKED,
     SHARED,
-    VERSION,
     Dropped,
     Frame,
     Header,
@@ -27,7 +25,7 @@ from workbench.cluster.wire.frames import (
 
 __all__ = ["Inbox"]
 
-_HEADER, _fields = HEADER.size, HEADER.unpack_from
+_HEADER, _fields = HEADER.size, MARKED.unpack_from
 _SCRATCH = 1 << 16
 _SHARED = 1 << 18      # bytes of a frame that a group receives beside others; what is larger has a thread of its own
 _WITHOUT_WAITING = int(getattr(socket, "MSG_DONTWAIT", 0))      # a plain number: unions of flags make new objects
@@ -58,7 +56,7 @@ class Inbox:
         self._scratch = bytearray(max(_SCRATCH, len(leftover)))
         self._scratch[:len(leftover)] = leftover
         self._view = memoryview(self._scratch)
-        self._begin, self._end = 0, len(leftover)
+        self.begin, self.end = 0, len(leftover)
         self._wanted = _SCRATCH // 2         # room for what comes next
         self._dropping = 0                   # bytes to come that nobody keeps
         self.large = False                   # the next frame is so long that it never will be at hand
@@ -66,7 +64,7 @@ class Inbox:
     @property
     def empty(self) -> bool:
         """Was everything handled that came?"""
-        return self._begin == self._end
+        return self.begin == self.end
 
     def calm(self, milliseconds: int) -> bool:
         """Does nothing come for so long, and is nothing of a frame here?"""
@@ -79,12 +77,13 @@ class Inbox:
     # without waiting
     def receive(self) -> int:
         """Take what the socket has; how many bytes, 0 at its end. BlockingIOError where it has none."""
-        if self._begin == self._end:
-            self._begin = self._end = 0
-        if self._begin + self._wanted > len(self._scratch):
-            self._make_room(self._wanted)
-        got = self._receive(self._view[self._end:], _WITHOUT_WAITING)
-        self._end += got
+        if self.begin == self.end and self._wanted <= _SCRATCH:      # nearly always
+            self.begin = self.end = 0
+            got = self.end = self._receive(self._view, _WITHOUT_WAITING)
+            return got
+        self._make_room(self._wanted)
+        got = self._receive(self._view[self.end:], _WITHOUT_WAITING)
+        self.end += got
         return got
 
     def _receive_plainly(self, view: memoryview, flags: int = 0) -> int:
@@ -92,21 +91,21 @@ class Inbox:
 
     def at_hand(self) -> Frame | None:
         """The next frame if all of it was received already."""
-        begin, scratch = self._begin, self._scratch
+        begin = self.begin
         start = begin + _HEADER
-        if start > self._end:
+        if start > self.end:
             return None
-        fields = magic, version, kind, _, session, _, meta, _, data = _fields(scratch, begin)
-        if magic != MAGIC or version != VERSION or session != self._session or meta > MAX_META or data > MAX_DATA:
-            self._check(parse_header(scratch, begin))
+        scratch = self._scratch
+        fields = mark, kind, _, session, _, meta, _, data = _fields(scratch, begin)
         middle = start + meta
         end = middle + data
-        if end > self._end:
+        if end > self.end or mark != MARK or session != self._session:
+            self._check(parse_header(scratch, begin))
             self.large = end - begin > _SHARED
             self._wanted = max(_SCRATCH // 2, min(end - begin, _SHARED))
             return None
-        self._begin = end
-        frame = frame_of((header_of(fields[2:]), scratch[start:middle], scratch[middle:end] if data else None))
+        self.begin = end
+        frame = frame_of((header_of(fields[1:]), scratch[start:middle], scratch[middle:end] if data else None))
         return frame if kind != SHARED else self._whole(frame)
 
     def _check(self, header: Header) -> None:
@@ -123,17 +122,17 @@ class Inbox:
         """The frames of these kinds that the socket has, before any other; how many bytes they are, and whether there is
         nothing else. They stay where they are until they are taken off."""
         frames: list[Frame] = []
-        if self._begin != self._end or self._dropping:
+        if self.begin != self.end or self._dropping:
             return frames, 0, False
         scratch, begin = self._scratch, 0
         got = self._reader.recv_into(scratch, _LOOKED, _LOOKING)
         while begin + _HEADER <= got:
-            fields = magic, version, kind, _, session, _, meta, _, data = _fields(scratch, begin)
+            fields = mark, kind, _, session, _, meta, _, data = _fields(scratch, begin)
             middle = begin + _HEADER + meta
             end = middle + data
-            if magic != MAGIC or version != VERSION or session != self._session or kind not in kinds or end > got:
+            if end > got or kind not in kinds or mark != MARK or session != self._session:
                 break
-            frames.append(frame_of((header_of(fields[2:]), scratch[begin + _HEADER:middle],
+            frames.append(frame_of((header_of(fields[1:]), scratch[begin + _HEADER:middle],
                                     scratch[middle:end] if data else None)))
             begin = end
         return frames, begin, 0 < begin == got
@@ -148,9 +147,9 @@ class Inbox:
         self._drop()
         if not self._fill(HEADER.size):
             return None
-        header = parse_header(self._scratch, self._begin)
+        header = parse_header(self._scratch, self.begin)
         self._check(header)
-        self._begin += HEADER.size
+        self.begin += HEADER.size
         meta = self._take(header.meta)
         if type(meta) is Dropped:
             raise errors.DataLossError(f"frame: a body of {header.meta} bytes does not fit into memory; give the machine more")
@@ -161,36 +160,36 @@ class Inbox:
         while self._dropping:
             if not self._fill(1):
                 raise errors.DataLossError(f"frame: ended {self._dropping} bytes too early; the sender stopped in the middle")
-            part = min(self._dropping, self._end - self._begin)
-            self._begin += part
+            part = min(self._dropping, self.end - self.begin)
+            self.begin += part
             self._dropping -= part
             self._owner.pieces += 1
 
     def _make_room(self, wanted: int) -> None:
-        if self._begin == self._end:
-            self._begin = self._end = 0
-        if self._begin + wanted > len(self._scratch):
-            have = self._end - self._begin
-            rest = self._scratch[self._begin:self._end]
+        if self.begin == self.end:
+            self.begin = self.end = 0
+        if self.begin + wanted > len(self._scratch):
+            have = self.end - self.begin
+            rest = self._scratch[self.begin:self.end]
             if wanted > len(self._scratch):
                 self._scratch = bytearray(wanted)
                 self._view = memoryview(self._scratch)
             self._scratch[:have] = rest
-            self._begin, self._end = 0, have
+            self.begin, self.end = 0, have
 
     def _fill(self, wanted: int) -> bool:
         """Have at least `wanted` (≤ scratch) bytes in the scratch; False at a clean end of the stream."""
         self._make_room(wanted)
-        while self._end - self._begin < wanted:
+        while self.end - self.begin < wanted:
             if self._poll is not None and self._wakes:
                 self._poll.poll()
-            got = self._receive(self._view[self._end:])
+            got = self._receive(self._view[self.end:])
             if got == 0:
-                if self._begin == self._end:
+                if self.begin == self.end:
                     return False
-                raise errors.DataLossError(f"frame: ended after {self._end - self._begin} of {wanted} bytes; "
+                raise errors.DataLossError(f"frame: ended after {self.end - self.begin} of {wanted} bytes; "
                                            "the sender stopped in the middle")
-            self._end += got
+            self.end += got
         return True
 
     def _take(self, nbytes: int) -> Any:
@@ -200,17 +199,17 @@ class Inbox:
             if not self._fill(nbytes):
                 raise errors.DataLossError(f"frame: ended after 0 of {nbytes} bytes; the sender stopped in the "
                                            "middle")
-            self._begin += nbytes
-            return self._scratch[self._begin - nbytes:self._begin]
+            self.begin += nbytes
+            return self._scratch[self.begin - nbytes:self.begin]
         try:
             buffer = self.pool.take(nbytes)
         except MemoryError:
             self._dropping = nbytes
             return Dropped(nbytes)
         view = memoryview(buffer)                        # type: ignore[arg-type]
-        have = min(self._end - self._begin, nbytes)
-        view[:have] = self._view[self._begin:self._begin + have]
-        self._begin += have
+        have = min(self.end - self.begin, nbytes)
+        view[:have] = self._view[self.begin:self.begin + have]
+        self.begin += have
         while have < nbytes:
             got = self._receive_all(view[have:have + PIECE])
             if got == 0:

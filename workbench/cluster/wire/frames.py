@@ -17,6 +17,8 @@ __all__ = [
     "DTYPES",
     "HEADER",
     "MAGIC",
+    "MARK",
+    "MARKED",
     "MAX_DATA",
     "MAX_META",
     "SHARED",
@@ -45,6 +47,9 @@ MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<4sBBHQIIqQ")
 """magic, version, kind, flags, session, epoch, meta bytes, step, data bytes: 40 bytes, little endian."""
+MARK: Final = MAGIC + bytes((VERSION,))
+MARKED: Final = struct.Struct("<5sBHQIIqQ")
+"""The same header, whose magic and version are one field: nearly all are what they should be."""
 _STEP: Final = struct.Struct("<q")
 packed_step: Final = _STEP.pack
 _STEP_AT: Final = struct.calcsize("<4sBBHQII")
