@@ -101,6 +101,7 @@ class SocketConnection(Connection):
         self._sender = Sender(self, writer, self._plain, pool, label, lender) if writer is not None else None
         if self._sender is not None:
             self.send_small = self._sender.send_small      # type: ignore[method-assign]      # once a step: without a call between
+            self.send, self.post = self._sender.send, self._sender.post      # type: ignore[method-assign]
         self._leadership = Leadership(self._turn if self._inbox is not None else self._watch, label)
         self._handler = 0                    # thread that handles a frame of ours right now
         self._group: ReceiverGroup | None = None
@@ -292,12 +293,3 @@ class SocketConnection(Connection):
         poll.poll()
         self.finish(None)
         return False
-
-    # sending
-    def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
-        assert self._sender is not None
-        return self._sender.send(buffers, wait)
-
-    def post(self, buffers: Sequence[Any], owner: Any = None) -> None:
-        assert self._sender is not None
-        self._sender.post(buffers, owner)

@@ -113,7 +113,8 @@ class Sender:
                                       "the task's process may have died") from broken
 
     def post(self, buffers: Sequence[Any], owner: Any = None) -> None:
-        self._outbox.wait_for_room()
+        if self._outbox.nbytes:
+            self._outbox.wait_for_room()
         if self._owner.closed:
             raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
         if len(buffers) > 1 and (lent := self._lent(buffers, owner)) is not None:

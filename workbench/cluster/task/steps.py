@@ -61,6 +61,14 @@ class Steps:
         """The table of a step that begins; True when it has begun before, False when it is over without. Earlier steps that are
         not in `live` are forgotten."""
         with self._lock:
+            if step > self._newest and not (live or self._active or self._aborting or self._tables) and (
+                    not self._finished or max(self._finished) < step):      # nearly always: nothing else is known here
+                self._newest, self._live = step, _NONE
+                self._finished.clear()
+                self._answered.clear()
+                self._active[step] = active
+                table = self._tables[step] = LocalRendezvous()
+                return table
             if step in self._active or step in self._aborting or step in self._answered:      # it runs here, or did
                 return True
             if step > self._newest:                        # else a later one overtook it on its way
@@ -137,11 +145,13 @@ class Steps:
         with self._lock:
             active = self._active.pop(step, None)
             awaited = active is None and self._aborting.pop(step, False)
-            if not self._past(step):
+            if step >= self._newest or step in self._live:
                 self._finished.add(step)
                 if active is not None:
                     self._answered.add(step)
-            return active, awaited, self._forget(step)
+            if self._early:
+                self._settle(step)
+            return active, awaited, self._tables.pop(step, None)
 
     def abort(self, step: int, awaited: bool) -> Broken:
         """End a step from outside; `awaited`: the chief waits for its end. Until `done` it counts as aborting."""

@@ -252,6 +252,10 @@ def encode_tensor(edge: str, value: Any, dead: bool, session: int, epoch: int, s
     if value is None:
         before, after = _head(edge, dead, "", (), 0, session, epoch)
         return [before + packed_step(step) + after]
+    if type(value) is np.ndarray and value.nbytes <= _SMALL and value.dtype in _NAMES and value.ndim <= MAX_RANK:
+        data = value.tobytes()                           # nearly all: as described below, without a call
+        before, after = _head(edge, dead, _NAMES[value.dtype], value.shape, len(data), session, epoch)
+        return [before + packed_step(step) + after + data]
     dtype, shape, data = describe(value, edge)
     before, after = _head(edge, dead, dtype, shape, len(data), session, epoch)
     head = before + packed_step(step) + after

@@ -83,17 +83,17 @@ def adopt_threads(little: bool = False) -> None:
     the handlers of signals; and it is the moment to look whether other processes want the cores. For a `little` work no
     thread is brought to a core of its own: it would be moved to and fro more often than it computes.
     """
-    take_signal_stack()
     if settings.threads > 0 or _asked:
         crowd.taken = 0      # so many were asked for, and so many work
     else:
         crowd.look()
-    chosen = get_threads()
+    chosen = _current[0] if _current else get_threads()
     if not little:
         take_places(chosen if crowd.everywhere and chosen == crowd.cores > 1 else 0)
     blas = 1 if settings.deterministic else chosen      # its threads each add up a part of long sums
     if getattr(_adopted, "threads", None) == (chosen, blas):
         return
+    take_signal_stack()
     library = load()
     _limit_blas(blas)
     if library is not None:

@@ -94,6 +94,10 @@ class LocalRendezvous(Rendezvous):
         self._end(lambda: error)
 
     def close(self) -> None:
+        with self._lock:
+            if not (self._waiting or self._values or self._why):      # nearly always: all was received
+                self._why = _over
+                return
         self._end(_over)
 
     def _end(self, why: Callable[[], errors.Error]) -> None:
