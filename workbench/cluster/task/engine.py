@@ -110,9 +110,6 @@ class GraphEngine:
         over = errors.AbortedError(f"step {step}: it is being tried again")
         return self.container.get(_LEDGER, Ledger, Ledger).begin(of, step, functools.partial(self.abort, step, over))
 
-    def _whose(self, tried: Try | None, step: int) -> tuple[str, int]:
-        return (self._session, step) if tried is None else tried.whose
-
     def _send(self, send: Send, edge: str, value: Any, dead: bool = False) -> None:
         send(edge, value, dead, self._arenas.spare(value))
 
@@ -163,13 +160,9 @@ class GraphEngine:
     def _segments(self, prepared: _Prepared, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
                   done: Done, trace: int, tried: Try | None) -> None:
         instance = prepared.pool.take(trace >= OPERATIONS, adopts=False)
-        instance.tried, instance.whose = tried, self._whose(tried, step)
-
-        def ended(results: list[Any] | None, error: BaseException | None) -> None:
-            self._over(step)
-            done(results if error is None else error)      # type: ignore[arg-type]
+        instance.tried, instance.whose = tried, (self._session, step) if tried is None else tried.whose
         hands = _NO_HANDS if prepared.light else Hands(self._crew, self._helpers)
-        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, hands,
+        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, functools.partial(self._ended, step, done), hands,
                       self.context.journal, _little if prepared.light else _computing, trace >= SPANS,
                       prepared.pool.give)
         if self._began(prepared, step, run.cancel):
@@ -181,14 +174,15 @@ class GraphEngine:
     def _lightly(self, prepared: _Prepared, script: Script, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
                  done: Done, tried: Try | None) -> None:
         instance = prepared.pool.take(adopts=False)
-        instance.tried, instance.whose = tried, self._whose(tried, step)
-
-        def ended(results: list[Any] | None, error: BaseException | None) -> None:
-            self._over(step)
-            done(results if error is None else error)      # type: ignore[arg-type]
-        light = LightRun(script, instance, values, step, rendezvous, send, ended, prepared.pool.give)
+        instance.tried, instance.whose = tried, (self._session, step) if tried is None else tried.whose
+        light = LightRun(script, instance, values, step, rendezvous, send, functools.partial(self._ended, step, done),
+                         prepared.pool.give)
         self._running[step] = light.cancel
         light.start()
+
+    def _ended(self, step: int, done: Done, results: list[Any] | None, error: BaseException | None) -> None:
+        self._running.pop(step, None)      # one operation of the interpreter: either this or `abort` has it
+        done(results if error is None else error)      # type: ignore[arg-type]
 
     def unregister(self, handle: str) -> None:
         self._prepared.pop(handle, None)

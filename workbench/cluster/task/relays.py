@@ -64,8 +64,9 @@ class Relays:
             missing.difference_update(tasks)
             if missing:
                 return
-            parties = self._forget(step)
-        self._answer(m.Through(parties), step)
+            del self._missing[step]
+            parties = self._parties.pop(step)
+        self._answer(_through(parties), step)
 
     def drop(self, step: int) -> None:
         """It failed."""
@@ -80,6 +81,9 @@ class Relays:
     def known(self) -> list[int]:
         """For people and for leak checks; takes no lock."""
         return sorted(self._missing)
+
+
+_through = functools.lru_cache(_KEPT)(m.Through)
 
 
 @functools.lru_cache(_KEPT)

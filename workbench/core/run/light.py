@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -85,11 +85,11 @@ class LightRun:
     __slots__ = ("_adopted", "_arrivals", "_dead", "_done", "_ends", "_expected", "_instance", "_left", "_lock", "_over",
                  "_rendezvous", "_returned", "_script", "_send", "_step", "_undo", "_values")
 
-    def __init__(self, script: Script, instance: Instance, feeds: Iterable[Any], step: int, rendezvous: Rendezvous,
+    def __init__(self, script: Script, instance: Instance, feeds: Sequence[Any], step: int, rendezvous: Rendezvous,
                  send: Callable[..., None], done: Done, returned: Callable[[Instance], None]) -> None:
         self._script, self._instance, self._step, self._rendezvous = script, instance, step, rendezvous
         self._send, self._done, self._returned = send, done, returned
-        self._values: dict[Tensor, Any] = dict(zip(script.plan.program.feeds, feeds))
+        self._values: dict[Tensor, Any] = dict(zip(script.plan.program.feeds, feeds)) if feeds else {}
         self._left, self._expected = script.counts.copy(), len(script.tensors)
         self._ends: list[Callable[[], None]] = []                         # what wants to hear of the end
         self._undo: dict[int, Callable[[], None]] = {}                    # place -> what takes the attempt back that waits
@@ -113,7 +113,8 @@ class LightRun:
         for place, edge in enumerate(self._script.edges):
             self._rendezvous.receive(edge, partial(self._arrived, place))
         self._lock.release()
-        self._go_on()
+        if self._arrivals:
+            self._go_on()
 
     def cancel(self, error: BaseException) -> None:
         """End the step with `error` unless it is over."""
@@ -172,15 +173,16 @@ class LightRun:
         if scene.place >= 0:
             return self._wait(scene)
         try:
-            if self._adopted != threading.get_ident():
-                self._adopted = threading.get_ident()
+            if self._adopted != (here := threading.get_ident()):
+                self._adopted = here
                 adopt_threads(True)
             with Arithmetic():
                 results = self._instance.by_segment[segment.index](*[values[tensor] for tensor in segment.inputs])
         except BaseException as error:
             self._fail(run_error(self._script.plan, error, segment))
             return False
-        values.update(zip(segment.outputs, results))
+        if results:
+            values.update(zip(segment.outputs, results))
         return True
 
     def _wait(self, scene: Scene) -> bool:
@@ -199,12 +201,13 @@ class LightRun:
 
     def _end(self) -> None:
         """All has run."""
-        plan = self._script.plan
-        try:
-            results = [fetched(tensor, self._values, plan.program.feeds) for tensor in plan.program.fetches]
-        except Exception as error:
-            self._fail(error)
-            return
+        program, results = self._script.plan.program, []
+        if program.fetches:
+            try:
+                results = [fetched(tensor, self._values, program.feeds) for tensor in program.fetches]
+            except Exception as error:
+                self._fail(error)
+                return
         self._over, self._values = True, {}
         for end in self._ends:
             end()
