@@ -1,11 +1,14 @@
 """Steps that a task passes on, or hears of from another task: one answer for all, and none for what failed."""
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.cluster.task.test_task import HERE, THERE, Scene
 from tests.cluster.wires import Wire
+from workbench.cluster.link.leader import Leadership
 from workbench.cluster.wire import messages as m
+from workbench.core.names import join_edge
 
 
 def passing(handle: str = "held") -> tuple[Scene, Wire]:
@@ -35,6 +38,53 @@ def test_the_chief_hears_once_when_both_are_through(first):
     assert set(done.tasks) == {HERE, THERE} and scene.task.facts()["relayed"] == []
     back.arrive(m.Through((THERE,)), 1)          # twice is once
     assert len(scene.answers(1)) == 1
+
+
+LAST = m.Last(join_edge("x:0", THERE, HERE), False, np.ones(2))
+
+
+def test_the_last_tensor_of_a_task_says_that_it_is_through():
+    scene, back = passing("takes_only")
+    back.arrive(LAST, 1)
+    done, = scene.answers(1)
+    assert set(done.tasks) == {HERE, THERE} and scene.task.facts()["relayed"] == []
+
+
+def test_the_last_tensor_of_another_epoch_is_not_heard():
+    scene, back = passing("takes_only")
+    back.arrive(LAST, 1, 2)
+    assert scene.answers(1) == [] and scene.task.facts()["relayed"] == [1]
+
+
+def test_that_comes_too_late_for_a_step_that_is_over_here_and_still_says_so():
+    scene, back = passing()
+    scene.engine.unfinished.pop()([])
+    back.arrive(LAST, 1)
+    done, = scene.answers(1)
+    assert set(done.tasks) == {HERE, THERE} and scene.task.facts()["early"] == 0
+
+
+def test_a_tensor_that_its_step_cannot_take_says_nothing_of_it():
+    scene, back = passing("takes_and_breaks")
+    back.arrive(LAST, 1)
+    failed, = scene.answers(1)
+    assert type(failed) is m.Failed and failed.error == "ZeroDivisionError" and scene.task.facts()["relayed"] == []
+
+
+@pytest.mark.parametrize("handle, kinds", [("tell", [m.Last]), ("answers_nothing", [m.Through])])
+def test_who_heard_of_a_step_answers_with_its_last_tensor(handle, kinds):
+    """What a receiver posts waits until it has handled what came, so that one frame can say both."""
+    scene, wire = Scene(), Wire(THERE)
+    scene.task.add_inbound(wire)
+    scene.run("tell", 1)                      # which connects
+
+    def turn() -> bool:
+        wire.arrive(m.RunStep(handle, (), 0, {}), 2)
+        return False
+    leadership = Leadership(turn, "test")
+    leadership.start()
+    leadership.join(30)
+    assert [type(message) for message in told(scene)[1:]] == kinds and scene.answers(2) == []
 
 
 def test_of_a_step_that_ended_here_nobody_answers_for_the_other():

@@ -72,6 +72,15 @@ class Scripted:
         send(join_edge("x:0", HERE, THERE), np.ones(2), False)
         done([])
 
+    def answers_nothing(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        done([])
+
+    def takes_only(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        rendezvous.receive(join_edge("x:0", THERE, HERE), lambda value, dead: done([]))
+
+    def takes_and_breaks(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        rendezvous.receive(join_edge("x:0", THERE, HERE), lambda value, dead: done([step / 0]))
+
     def takes(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
         rendezvous.receive(join_edge("x:0", THERE, HERE),
                            lambda value, dead: done(value if isinstance(value, errors.Error) else [value]))

@@ -11,7 +11,18 @@ import pytest
 
 from workbench import errors
 from workbench.cluster.wire import messages as m
-from workbench.cluster.wire.frames import DTYPES, HEADER, MAGIC, Dropped, Frame, Header, largest_dropped, parse_header
+from workbench.cluster.wire.frames import (
+    DTYPES,
+    HEADER,
+    MAGIC,
+    VERSION,
+    Dropped,
+    Frame,
+    Header,
+    as_last,
+    largest_dropped,
+    parse_header,
+)
 from workbench.core.trace import Span
 
 SPAN = Span("op", "dense/MatMul", "/job:ps/task:0", "/job:ps/task:0/device:CPU:0", 1, 0.5, 0.75, 3, "k", 12, "MatMul")
@@ -27,7 +38,7 @@ EXAMPLES = [
     m.ClockReply(1.25, 1.5, 1.75, "in add"), m.SpanBatch(2, 1.5, (SPAN, SPAN)), m.Close(), m.Close(False), m.BeginAnew(),
     m.Leaving("it stops"), m.Through(("/job:ps/task:0", "/job:worker/task:0")),
     m.RunStep("h", (), 1, {}), m.RunStep("h", (), 1, {}, relay=("/job:worker/task:0",)),
-    m.RunStep("h", (), 1, {}, "/job:worker/task:0", 5, 2),
+    m.RunStep("h", (), 1, {}, "/job:worker/task:0", 5, 2), m.Last("k", True, None),
 ]
 
 
@@ -138,6 +149,13 @@ def test_what_no_receiver_takes_is_refused_by_the_sender():
         m.encode(m.RegisterPartition("h", bytes((1 << 28) + 1), {}, {}), 7)
 
 
+def test_only_a_tensor_of_the_step_says_that_its_task_is_through():
+    (tensor,), (order,) = m.encode(m.Tensor("k", False, np.ones(3)), 7, 1, 3), m.encode(m.RunStep("h", (), 1, {}), 7, 1, 3)
+    last = as_last(tensor, 3)
+    assert last == m.encode(m.Last("k", False, np.ones(3)), 7, 1, 3)[0] and len(last) == len(tensor)
+    assert as_last(tensor, 4) is as_last(order, 3) is as_last(last, 3) is None
+
+
 def test_large_values_are_sent_from_their_own_memory():
     array = np.zeros(100_000, np.float32)
     head, data = m.encode(m.Tensor("k", False, array), 7)
@@ -145,14 +163,14 @@ def test_large_values_are_sent_from_their_own_memory():
 
 
 def header(**changes):
-    fields = {"magic": MAGIC, "version": 1, "kind": 6, "flags": 0, "session": 7, "epoch": 1, "meta": 0, "step": 3,
+    fields = {"magic": MAGIC, "version": VERSION, "kind": 6, "flags": 0, "session": 7, "epoch": 1, "meta": 0, "step": 3,
               "data": 0}
     return HEADER.pack(*{**fields, **changes}.values())
 
 
 @pytest.mark.parametrize("changes, text", [
     ({"magic": b"GET "}, r"magic is b'GET ', expected b'WBx\\n'; the peer does not speak workbench"),
-    ({"version": 9}, "version is 9, expected 1; install the same workbench everywhere"),
+    ({"version": 9}, "version is 9, expected 2; install the same workbench everywhere"),
     ({"meta": 1 << 30}, "meta is 1073741824 bytes, at most 16777216"),
     ({"data": 1 << 60}, "data is 1152921504606846976 bytes, at most"),
 ])
@@ -182,7 +200,7 @@ def order(*fields, data=None):
 
 
 @pytest.mark.parametrize("frame, text", [
-    (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 24"),
+    (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 25"),
     (Frame(Header(6, 0, 7, 1, 3, 3, 0), b"\xc1\xff\x00", None), "RunStep: .* in a body of 3 bytes"),
     (control({"handle": "h"}), "RunStep: body has dict fields, expected 8"),
     (control(["h", 1]), "RunStep: body has 2 fields, expected 8"),
@@ -241,7 +259,7 @@ def test_random_damage_never_gets_further_than_an_error():
 def test_no_body_is_long(kind):
     """A small map unpacks to seventy times its bytes: the bound on what a stranger makes us hold is the bound of a body."""
     with pytest.raises(errors.DataLossError, match=f"meta is {17 << 20} bytes, at most {16 << 20} are allowed"):
-        parse_header(HEADER.pack(MAGIC, 1, kind, 0, 7, 1, 17 << 20, 3, 0))
+        parse_header(HEADER.pack(MAGIC, VERSION, kind, 0, 7, 1, 17 << 20, 3, 0))
 
 
 def test_a_program_travels_beside_its_body_and_may_be_dropped():

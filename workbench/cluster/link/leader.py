@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from workbench import errors
 from workbench.core.threads import start_thread
 
-__all__ = ["Leadership", "Manner", "keep", "receiving", "release_receiver"]
+__all__ = ["Leadership", "Manner", "keep", "kept_for", "receiving", "release_receiver"]
 
 _current = threading.local()
 Manner = Callable[[], contextlib.AbstractContextManager[None]]
@@ -29,6 +29,12 @@ def keep(owner: Keeper, target: str, frame: Any) -> bool:
         return False
     kept.setdefault((owner, target), []).append(frame)
     return True
+
+
+def kept_for(owner: Keeper, target: str) -> list[Any]:
+    """The frames that this thread keeps for a peer, in order, as long as it neither keeps more nor hands over."""
+    kept: dict[tuple[Keeper, str], list[Any]] = getattr(_current, "kept", None) or {}
+    return kept.get((owner, target), [])
 
 
 def _let_go() -> None:

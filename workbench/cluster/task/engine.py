@@ -162,7 +162,8 @@ class GraphEngine:
         instance = prepared.pool.take(trace >= OPERATIONS, adopts=False)
         instance.tried, instance.whose = tried, (self._session, step) if tried is None else tried.whose
         hands = _NO_HANDS if prepared.light else Hands(self._crew, self._helpers)
-        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, functools.partial(self._ended, step, done), hands,
+        ended = functools.partial(self._ended, step, done)
+        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, hands,
                       self.context.journal, _little if prepared.light else _computing, trace >= SPANS,
                       prepared.pool.give)
         if self._began(prepared, step, run.cancel):

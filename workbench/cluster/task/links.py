@@ -8,7 +8,8 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.link.connection import Connection, release_receiver
-from workbench.cluster.link.leader import keep
+from workbench.cluster.link.leader import keep, kept_for
+from workbench.cluster.wire.frames import as_last
 
 __all__ = ["Links"]
 
@@ -42,6 +43,15 @@ class Links:
             self.drop(link)
             self._lost(target, error)
             raise
+
+    def mark_last(self, target: str, step: int) -> bool:
+        """Have the tensor of the step that was posted last, if it has not gone out yet, say that this task is through too."""
+        frames = kept_for(self, target)
+        last = as_last(frames[-1], step) if frames else None
+        if last is None:
+            return False
+        frames[-1] = last
+        return True
 
     def let_go(self, target: str, frames: list[bytes]) -> None:
         """Post what was kept."""

@@ -19,12 +19,13 @@ class Relays:
     """Thread-safe. A step is here from the moment it is passed on until all are through or it failed somewhere: then each
     task deals with the chief itself, and what the others say here of the step is not heard any more.
 
-    `post(tasks, message, step)` tells other tasks, `answer(message, step)` the chief.
+    `post(tasks, message, step)` tells other tasks, `answer(message, step)` the chief; `mark_last(task, step)` lets a tensor
+    that goes to a task say that this one is through, if there is one.
     """
 
     def __init__(self, name: str, post: Callable[[Sequence[str], m.Message, int], None],
-                 answer: Callable[[m.Message, int], None]) -> None:
-        self._name, self._post, self._answer = name, post, answer
+                 answer: Callable[[m.Message, int], None], mark_last: Callable[[str, int], bool]) -> None:
+        self._name, self._post, self._answer, self._mark_last = name, post, answer, mark_last
         self._through = m.Through((name,))
         self._lock = threading.Lock()
         self._missing: dict[int, set[str]] = {}
@@ -48,7 +49,8 @@ class Relays:
                 raise errors.InternalError(f"step {step}: {self._name} has something to fetch, which no relay takes along; "
                                            "register it without one")
             if relay:
-                self._post((relay,), self._through, step)
+                if not self._mark_last(relay, step):
+                    self._post((relay,), self._through, step)
             else:
                 self.through(step, self._through.tasks)
         except errors.Error as error:

@@ -22,7 +22,7 @@ from workbench.cluster.task.links import Links
 from workbench.cluster.task.relays import Relays
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
-from workbench.cluster.wire.frames import TENSOR, THROUGH, Dropped, Frame, decode_tensor, decode_through, encode_tensor
+from workbench.cluster.wire.frames import LAST, TENSOR, THROUGH, Dropped, Frame, decode_tensor, decode_through, encode_tensor
 from workbench.core.device.interface import Outgoing
 from workbench.core.kernels.arithmetic import computing
 from workbench.core.names import split_edge, target_of
@@ -56,14 +56,13 @@ class Task:
         self._dial, self._forget, self._container, self._end_others = dial, forget, container, end_others
         self._outgoing = outgoing
         self._engine: Engine | None = None
-        self._epoch, self._lock = 0, threading.Lock()
-        self.steps = Steps()
+        self._epoch, self._lock, self.steps = 0, threading.Lock(), Steps()
         self._account = Account(name, self.steps, lambda message: self._reply(message, -1))
         self.journal = self._account.journal
-        self._relays = Relays(name, self._tell, self._reply)
         self._parties: dict[str, frozenset[str]] = {}      # handle -> tasks that have a part in its steps
         self._registering: dict[str, bool] = {}            # handle -> is it still wanted
         self._links = Links(self._connect, self._lost, lambda: self._closed)      # we send on these
+        self._relays = Relays(name, self._tell, self._reply, self._links.mark_last)
         self._inbound: list[Connection] = []               # we receive on these
         self._group = ReceiverGroup(name, computing)      # which runs light steps itself
         self._silence, self._unheard, self._heard, self._pieces = 0.0, 0.0, True, 0
@@ -283,7 +282,7 @@ class Task:
     def on_tensor(self, connection: Connection, frame: Frame) -> None:
         """A frame on a connection from another task."""
         (kind, _, _, epoch, meta, step, data), _, _ = frame
-        if kind != TENSOR:
+        if kind != TENSOR and kind != LAST:
             self._on_relayed(connection.peer, frame)
             return
         edge, value, dead = decode_tensor(frame)
@@ -291,14 +290,15 @@ class Task:
         if type(value) is Dropped:                             # whoever waits for it, now or later, gets the error
             value, nbytes = value.error(split_edge(edge).tensor, self.name), meta
         table = self.steps.table(step, connection.peer, nbytes) if epoch == self._epoch else None
-        if table is None:
-            return                                             # late: its step is over
         try:
-            table.send(edge, value, dead)
+            if table is not None:                              # else it is late: its step is over
+                table.send(edge, value, dead)
         except Exception as error:                             # an engine's callback failed: not the wire's fault
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s failed in step %d", self.name, step)
             self._fail(step, error)
+        if kind == LAST and epoch == self._epoch:
+            self._relays.through(step, (connection.peer,))
 
     def _on_relayed(self, peer: str, frame: Frame) -> None:
         """A step that another task passes on, or the word of one to which this passed it on."""

@@ -16,6 +16,7 @@ __all__ = [
     "ALIGNMENT",
     "DTYPES",
     "HEADER",
+    "LAST",
     "MAGIC",
     "MARK",
     "MARKED",
@@ -30,6 +31,7 @@ __all__ = [
     "Header",
     "around_step",
     "array_from",
+    "as_last",
     "decode_tensor",
     "decode_through",
     "describe",
@@ -44,7 +46,7 @@ __all__ = [
 ]
 
 MAGIC: Final = b"WBx\n"
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER: Final = struct.Struct("<4sBBHQIIqQ")
 """magic, version, kind, flags, session, epoch, meta bytes, step, data bytes: 40 bytes, little endian."""
 MARK: Final = MAGIC + bytes((VERSION,))
@@ -52,6 +54,7 @@ MARKED: Final = struct.Struct("<5sBHQIIqQ")
 """The same header, whose magic and version are one field: nearly all are what they should be."""
 _STEP: Final = struct.Struct("<q")
 packed_step: Final = _STEP.pack
+_KIND_AT: Final = len(MARK)
 _STEP_AT: Final = struct.calcsize("<4sBBHQII")
 MAX_META: Final = 16 << 20
 """What a body may have: little, for an unpacked one takes many times its bytes."""
@@ -241,8 +244,11 @@ def _unpack_strings(shape: tuple[int, ...], data: memoryview, where: str) -> np.
 
 TENSOR: Final = 10
 THROUGH: Final = 24
+LAST: Final = 25
+"""The kind of a tensor's frame that says besides that the task it comes from is through with the step."""
 SHARED: Final = 255
 """The kind of frame that stands for a tensor's whose payload is in memory that both ends see, see link/shared.py."""
+_LAST: Final = bytes((LAST,))
 _EDGES: Final = 4096      # heads that are kept, of so many edges
 _SHORT: Final = 1 << 10   # bytes of meta that is kept
 
@@ -269,6 +275,13 @@ def _head(edge: str, dead: bool, dtype: str, shape: tuple[int, ...], nbytes: int
     flags = dead | (len(shape) << 2 | _CODES[dtype] << 8 if dtype else _VALUELESS)
     meta = _DIMS[len(shape)].pack(*shape) + edge.encode()
     return around_step(HEADER.pack(MAGIC, VERSION, TENSOR, flags, session, epoch, len(meta), 0, nbytes) + meta)
+
+
+def as_last(frame: bytes, step: int) -> bytes | None:
+    """The frame of a tensor of the step, or its head, as one of kind LAST; None of any other frame."""
+    if frame[_KIND_AT] != TENSOR or frame[_STEP_AT:_STEP_AT + _STEP.size] != packed_step(step):
+        return None
+    return MARK + _LAST + frame[_KIND_AT + 1:]
 
 
 def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:

@@ -26,10 +26,9 @@ from workbench.cluster.wire.fields import (
 )
 from workbench.cluster.wire.frames import Dropped, Frame
 
-__all__ = ["Abort", "BeginAnew", "ClockProbe", "ClockReply", "Close", "Done", "Ended", "Failed", "Leaving", "LinkLost",
+__all__ = ["Abort", "BeginAnew", "ClockProbe", "ClockReply", "Close", "Done", "Ended", "Failed", "Last", "Leaving", "LinkLost",
            "Message", "OpenTask", "Opened", "Refused", "RegisterPartition", "Registered", "Reset", "RunStep", "SpanBatch",
-           "Status", "StatusRequest", "Tensor", "Through", "Unregister", "WasReset", "decode", "encode",
-           "plain_order"]
+           "Status", "StatusRequest", "Tensor", "Through", "Unregister", "WasReset", "decode", "encode", "plain_order"]
 
 Name = Annotated[str, Text(512)]
 Long = Annotated[str, Text(1 << 20)]
@@ -179,6 +178,13 @@ class Tensor(Message):
 
 
 @dataclass(frozen=True)
+class Last(Tensor):
+    """Task -> the task that passed the step on: a tensor, and the word that the sender is `Through`, in one frame."""
+
+    kind = frames.LAST
+
+
+@dataclass(frozen=True)
 class StatusRequest(Message):
     """Chief -> task: say what you hold; answered by Status with the same request number, `flush` sends spans first."""
 
@@ -305,8 +311,8 @@ def _fields(kind: type[Message]) -> tuple[tuple[str, str, Any], ...]:
                  for name in getattr(kind, "__dataclass_fields__", {}))
 
 
-_BY_KIND: dict[int, type[Message]] = {kind.kind: kind for kind in Message.__subclasses__()}
-_FIELDS = {kind: _fields(kind) for kind in _BY_KIND.values() if kind not in (Tensor, Through)}
+_BY_KIND: dict[int, type[Message]] = {frames.LAST: Last, **{kind.kind: kind for kind in Message.__subclasses__()}}
+_FIELDS = {kind: _fields(kind) for kind in _BY_KIND.values() if kind not in (Tensor, Last, Through)}
 _SHORT = 1 << 13 # bytes of an order's body that is kept
 _KEPT = 256      # orders that are kept as they travel, and as records: those of so many executables come again and again
 _local = threading.local()
@@ -328,8 +334,9 @@ def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> li
     if kind is RunStep and not (message.feeds or message.live or message.sequence):      # type: ignore[attr-defined]
         before, after = plain_order(message.handle, message.trace, message.relay, session, epoch)      # type: ignore[attr-defined]
         return [before + frames.packed_step(step) + after]
-    if kind is Tensor:
-        return frames.encode_tensor(message.edge, message.value, message.dead, session, epoch, step)      # type: ignore[attr-defined]
+    if isinstance(message, Tensor):
+        head, *data = frames.encode_tensor(message.edge, message.value, message.dead, session, epoch, step)
+        return [head if kind is Tensor else frames.as_last(head, step), *data]
     return _packed(message, session, epoch, step)
 
 
@@ -359,9 +366,9 @@ def decode(frame: Frame) -> Message:
                                    "the stream is damaged or the peer has another version")
     if kind is RunStep and data is None and len(meta) <= _SHORT:
         return _ordered(bytes(meta))
-    if kind is Tensor:
+    if kind is Tensor or kind is Last:
         edge, value, dead = frames.decode_tensor(frame)
-        return Tensor(edge, dead, value)
+        return kind(edge, dead, value)
     if kind is Through:
         return Through(frames.decode_through(frame))
     return _unpacked(kind, meta, data)
