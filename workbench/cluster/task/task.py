@@ -77,14 +77,14 @@ class Task:
 
     # control
     def _on_control(self, connection: Connection, frame: Frame) -> None:
-        message, number = m.decode(frame), frame.header.step
-        self._heard = True
+        message, number, self._heard = m.decode(frame), frame.header.step, True
         answer = self._answers.get(type(message))
         if answer is None:
             raise errors.DataLossError(f"{self.name}: got {type(message).__name__} from the chief; "
                                        "the stream is damaged or the peer has another version")
         try:
-            self._check_epoch(message, frame.header.epoch)
+            if frame.header.epoch != self._epoch or type(message) is m.OpenTask:
+                self._check_epoch(message, frame.header.epoch)
             answer(number, message)
         except Exception as error:
             if not isinstance(error, errors.Error):

@@ -62,13 +62,15 @@ FLUSHES: Final = _mode is not None
 class Arithmetic:
     """A context in which the calling thread computes as a step does. OpenMP's threads inherit it from who starts them."""
 
-    __slots__ = ("_errors", "_mode")
+    __slots__ = ("_errors", "_mode", "_within")
 
     def __enter__(self) -> None:
-        if _thread.holds:
-            self._errors = None
-            _thread.within += 1
+        mine = _thread.mine
+        if mine.holds:
+            self._within: _Mine | None = mine
+            mine.within += 1
             return
+        self._within = None
         self._errors = np.errstate(all="ignore")
         self._errors.__enter__()
         self._mode = mode = _mode if _LEAST * _HALF != 0 else None      # else it is so already
@@ -77,10 +79,11 @@ class Arithmetic:
             mode.write(mode.flushing)
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if self._errors is None:
-            _thread.within -= 1
-            if _thread.over is not None and not _thread.within:
-                _thread.over.close()
+        mine = self._within
+        if mine is not None:
+            mine.within -= 1
+            if mine.over is not None and not mine.within:
+                mine.over.close()
             return
         mode = self._mode
         if mode is not None:
@@ -88,10 +91,20 @@ class Arithmetic:
         self._errors.__exit__(kind, error, traceback)
 
 
+class _Mine:
+    """What is known of one thread."""
+
+    __slots__ = ("holds", "over", "within")
+
+    def __init__(self) -> None:
+        self.holds = False                               # is it inside `computing`?
+        self.within = 0                                  # how many Arithmetic it is in that had nothing to see to
+        self.over: contextlib.ExitStack | None = None    # what ends with the last of them, as `computing` ended before
+
+
 class _Thread(threading.local):
-    holds = False                                        # is the calling thread inside `computing`?
-    within = 0                                           # how many Arithmetic it is in that had nothing to see to
-    over: contextlib.ExitStack | None = None             # what ends with the last of them, as `computing` ended before
+    def __init__(self) -> None:
+        self.mine = _Mine()                              # one look for all of it: each takes as long as a call
 
 
 _thread: Final = _Thread()
@@ -101,13 +114,14 @@ _thread: Final = _Thread()
 def computing() -> Iterator[None]:
     """For a thread that runs many short steps and nothing of a user's: it computes as they do all the while, so that none of
     them has to see to it. It may end in the middle of a step, which computes as it began."""
+    mine = _thread.mine
     with contextlib.ExitStack() as stack:
         stack.enter_context(Arithmetic())
-        stack.callback(setattr, _thread, "over", None)
-        _thread.holds = True
+        stack.callback(setattr, mine, "over", None)
+        mine.holds = True
         try:
             yield
         finally:
-            _thread.holds = False
-            if _thread.within:
-                _thread.over = stack.pop_all()
+            mine.holds = False
+            if mine.within:
+                mine.over = stack.pop_all()

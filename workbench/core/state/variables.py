@@ -158,7 +158,7 @@ class VariableState:
             with self._pointer:
                 old = self._held()
                 self.changes.note(self.version + 1, old, rows)
-                pins = self.saving(rows)
+                pins = self.saving(rows) if self._pins else ()
                 out = self._target(old.shape, old.dtype, self._awaited and rows is None, held=1 + len(pins))
                 if out is old:
                     for pin in pins:
