@@ -1,4 +1,4 @@
-"""What a null step costs client, servers and workers: messages, and calls of Python's functions, counted and never timed."""
+"""What a null step costs client, servers and workers: messages, frames, calls of Python's functions; counted, never timed."""
 from __future__ import annotations
 
 import statistics
@@ -13,14 +13,16 @@ import pytest
 import workbench.tf1 as tf
 from benchmarks.null_step import model
 from workbench.cluster.chief.server import create_local_cluster
+from workbench.cluster.link.inbox import Inbox
 from workbench.core.trace import journal
 
 STEPS = 40
 SENDS = {"send", "sendmsg", "sendall"}
 ROLES = {"MainThread": "client", "workbench-receive-chief": "client", "workbench-receive-/job:ps/task:0": "server",
          "workbench-receive-/job:worker/task:1": "worker"}      # worker 0's process is the client, too
-BARS = {"client": (2, 44), "server": (3, 167), "worker": (3, 129)}
-"""role -> (messages sent in a step, Python functions called), of which the latter leaves a tenth for what is added"""
+BARS = {"client": (2, 0, 44), "server": (3, 5, 143), "worker": (3, 4, 113)}
+"""role -> (messages sent in a step, looks for a frame among what was received, Python functions called), of which the last
+leaves a tenth for what is added"""
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,8 @@ def counted() -> Iterator[dict[tuple[str, str], float]]:
     def look(frame: Any, event: str, arg: Any) -> None:
         if event == "call":
             found[threading.get_ident(), "calls"] += 1
+            if frame.f_code is Inbox.at_hand.__code__:
+                found[threading.get_ident(), "frames"] += 1
         elif event == "c_call" and getattr(arg, "__name__", "") in SENDS:
             found[threading.get_ident(), "sends"] += 1
 
@@ -54,7 +58,7 @@ def counted() -> Iterator[dict[tuple[str, str], float]]:
             roles = {thread.ident: ROLES[thread.name] for thread in threading.enumerate() if thread.name in ROLES}
         yield {(role, what): statistics.median(
             sum(one[thread, what] for thread in roles if roles[thread] == role) for one in steps)      # threads take turns
-            for role in BARS for what in ("sends", "calls")}
+            for role in BARS for what in ("sends", "frames", "calls")}
     finally:
         threading.setprofile(None)      # type: ignore[arg-type]
         journal.enabled = enabled
@@ -63,7 +67,8 @@ def counted() -> Iterator[dict[tuple[str, str], float]]:
 
 
 @pytest.mark.parametrize("role", BARS)
-def test_a_null_step_takes_few_messages_and_few_calls(counted, role):
-    sends, calls = BARS[role]
+def test_a_null_step_takes_few_messages_frames_and_calls(counted, role):
+    sends, frames, calls = BARS[role]
     assert 0 < counted[role, "calls"] <= calls
     assert counted[role, "sends"] <= sends
+    assert counted[role, "frames"] <= frames
