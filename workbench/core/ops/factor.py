@@ -107,19 +107,14 @@ def _svd_shapes(inputs, attrs):
     return [Shape([*lead, k]), Shape([*lead, m, inner[0]]), Shape([*lead, n, inner[1]])]
 
 
-def _svd_types(dtypes, attrs):
-    return [dtypes[0].real_dtype, dtypes[0], dtypes[0]]
-
-
-@op("tensor[...,m,n] -> ? ? ?", name="svd", types="T:differentiable ->", dtypes=_svd_types, shape=_svd_shapes, analytic=False)
+@op("tensor[...,m,n] -> ? ? ?", name="svd", types="T:differentiable -> T T T", shape=_svd_shapes, analytic=False)
 def svd_(tensor, *, full_matrices=False, compute_uv=True):
     """(s, u, v) with tensor = u · diag(s) · vᴴ and s descending; without `compute_uv` u and v are empty."""
-    real = np.zeros(0, tensor.dtype).real.dtype if tensor.dtype.kind == "c" else tensor.dtype
     if not compute_uv:
         s = _by_lapack("svd", lambda x: algebra().svd(x, compute_uv=False), tensor, True)
-        return _cast(s, real), np.zeros(0, tensor.dtype), np.zeros(0, tensor.dtype)
+        return _cast(s, tensor.dtype), np.zeros(0, tensor.dtype), np.zeros(0, tensor.dtype)
     u, s, vh = _by_lapack("svd", lambda x: algebra().svd(x, full_matrices), tensor, True)
-    return _cast(s, real), _cast(u, tensor.dtype), _cast(vh.conj().swapaxes(-1, -2), tensor.dtype)
+    return _cast(s, tensor.dtype), _cast(u, tensor.dtype), _cast(vh.conj().swapaxes(-1, -2), tensor.dtype)
 
 
 @svd_.gradient
@@ -127,13 +122,14 @@ def _(node, ds, du, dv):
     """Townsend, Differentiating the singular value decomposition, 2016; of complex matrices Wan and Zhang, Automatic
     differentiation for complex valued SVD, 2019: singular vectors have a phase, of which no result may depend."""
     x = node.inputs[0]
+    ds = ops.cast(ops.real(ds), x.dtype)      # of a complex type too they are real
     if not node.attrs["compute_uv"]:
         _, u, v = ops.svd(x)
-        return ops.matmul(ops.multiply(u, ops.expand_dims(ops.cast(ds, x.dtype), -2)), ops.conj(v), False, True)
+        return ops.matmul(ops.multiply(u, ops.expand_dims(ds, -2)), ops.conj(v), False, True)
     if node.attrs["full_matrices"]:
         raise errors.UnimplementedError("svd: with full_matrices it has no gradient; pass full_matrices=False")
     s, u, v = node.outputs
-    across, down = (ops.cast(ops.expand_dims(s, axis), x.dtype) for axis in (-2, -1))
+    across, down = ops.expand_dims(s, -2), ops.expand_dims(s, -1)
     gaps = ops.subtract(ops.square(across), ops.square(down))
     same = ops.equal(gaps, 0)
     f = ops.where(same, ops.zeros_like(gaps), ops.reciprocal(ops.where(same, ops.ones_like(gaps), gaps)))
@@ -152,7 +148,8 @@ def _(node, ds, du, dv):
     middle = ops.add(ops.multiply(turned(left), across), ops.multiply(down, turned(right)))
     diagonal = ds
     if x.dtype.is_complex:
-        diagonal = ops.complex(ds, ops.negative(ops.realdiv(ops.imag(ops.matrix_diag_part(right)), s)))
+        turn = ops.realdiv(ops.imag(ops.matrix_diag_part(right)), ops.real(s))
+        diagonal = ops.subtract(ds, ops.complex(ops.zeros_like(turn), turn))
     middle = ops.add(middle, ops.matrix_diag(diagonal))
     back = ops.conj(v)
     inner = ops.matmul(ops.matmul(u, middle), back, False, True)
@@ -163,8 +160,8 @@ def _(node, ds, du, dv):
 @front("svd")
 def _(svd, tensor, full_matrices=False, compute_uv=True, name=None):
     """(s, u, v) of each matrix [..., m, n] with tensor = u · diag(s) · vᴴ, s descending; s alone without `compute_uv`."""
-    found = svd(tensor, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), name=name)
-    return tuple(found) if compute_uv else found[0]
+    s, u, v = svd(tensor, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), name=name)
+    return (ops.real(s), u, v) if compute_uv else ops.real(s)
 
 
 # eigenvalues
