@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = '8524e37847e9';
+export const CONTRACT = '4fd6b13d16c7';
 
 export type State =
   | 'empty'
@@ -325,6 +325,7 @@ export interface Lane {
 export interface TimelineParameters {
   run?: string;
   step?: number;
+  before?: number;
   start?: number;
   end?: number;
   pixels?: number;

@@ -263,6 +263,20 @@ describe('what is said beside the step', () => {
     section.dispose();
   });
 
+  it('goes back one step whatever pictures of the step before are still on their way', () => {
+    const questions: unknown[] = [];
+    const ask = (_: string, { step, before }: { step?: number; before?: number }) => questions.push([step, before]);
+    const section = new TimelineSection({ ...NOTHING_ASKED, ask } as typeof NOTHING_ASKED);
+    const snapshot = snapshotOf(NAMES[0]);
+    const { step } = snapshot.timeline!;
+    const back = [...section.node.querySelectorAll('button')].find(one => one.textContent === '◀')!;
+    section.show(snapshot, new Set());
+    back.click();
+    section.show({ ...snapshot, timeline: { ...snapshot.timeline! } }, new Set());
+    expect(questions).toEqual([[step - 1, 1]]);
+    section.dispose();
+  });
+
   it('asks for a row for each link, and for one for all of them again', () => {
     const questions: unknown[] = [];
     const ask = (topic: string, { links }: { links?: number }) => questions.push([topic, links]);

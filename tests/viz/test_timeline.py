@@ -330,3 +330,6 @@ def test_steps_are_found_whether_their_spans_come_one_after_the_other_or_mixed(s
         assert (found.number, found.first, found.last) == (step, 1000 + own[0], 1000 + own[-1])
         assert found.start == pytest.approx(step) and found.end == max(spans[i].end for i in own)
     assert [found.number for found in index.of("session_1")] == list(range(1, 20, 2))
+    asked = [(before, index.at("session_1", number, before).number) for number in (0, 7, 8, 20) for before in (False, True)]
+    assert asked == [(False, 1), (True, 1), (False, 7), (True, 7), (False, 9), (True, 7), (False, 19), (True, 19)]
+    assert index.at("session_3", 1, before=True) is None

@@ -65,12 +65,13 @@ class StepIndex:
         """The oldest and the newest number of a run, which steps nearly in order."""
         return next(step.number for step in self._steps.values() if step.run == run), self._newest[run]
 
-    def at(self, run: str, number: int) -> Recorded | None:
-        """This step, the next one that is recorded, else the last; None when nothing of `run` is."""
+    def at(self, run: str, number: int, before: bool = False) -> Recorded | None:
+        """This step, else the next one that is recorded, or the one `before`, else the last or first; None when nothing of `run`
+        is."""
         found = self._steps.get((run, number))
-        if found is None:
-            own = self.of(run)
-            found = next((step for step in own if step.number >= number), own[-1] if own else None)
+        if found is None and (own := self.of(run)):
+            nearest = [step for step in own if (step.number < number if before else step.number > number)]
+            found = (nearest[-1] if before else nearest[0]) if nearest else own[0 if before else -1]
         return found
 
     def within(self, start: float, end: float) -> list[Recorded]:

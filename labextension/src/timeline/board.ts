@@ -39,7 +39,7 @@ export class Board implements Hands {
   }
 
   /** The step that is looked at whatever else comes, null while the newest is followed. */
-  pinned: { run: string; step: number } | null = null;
+  pinned: { run: string; step: number; before?: number } | null = null;
   /** The pinned step is in sight: updates of other steps are still on their way, and not wanted. */
   private _held = false;
   selection: Selection | null = null;
@@ -83,10 +83,10 @@ export class Board implements Hands {
     this._ask();
   }
 
-  /** The whole of this step, or of the next one that is recorded. */
-  pick(step: number): void {
+  /** The whole of this step, or of the next one that is recorded; or of the last one `before` it. */
+  pick(step: number, before = false): void {
     if (this.view) {
-      this.pinned = { run: this.view.run, step };
+      this.pinned = { run: this.view.run, step, before: Number(before) };
       this._held = false;
       this._stretch = this.selection = null;
       this._ask();

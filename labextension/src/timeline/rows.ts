@@ -61,7 +61,7 @@ export function labelOf(lanes: Lane[], at: number): string {
 export function asked(
   canvas: { width: number; height: number },
   from: string | number,
-  pinned: { run: string; step: number } | null,
+  pinned: { run: string; step: number; before?: number } | null,
   stretch: Stretch | null,
   links = false
 ): TimelineParameters {

@@ -1,5 +1,5 @@
 /** What every task did in a step: live, any recorded step, any stretch of it; sums of what is selected. */
-import type { Status, TimelineParameters, TimelineView } from '../contract';
+import type { Status, TimelineParameters } from '../contract';
 import { mark, put, say } from '../kit/keep';
 import { WORDS } from '../kit/pattern';
 import { duration } from '../kit/text';
@@ -55,17 +55,9 @@ export class TimelineSection extends Section {
     this.note(view ? '' : missing(snapshot));
     if (view) {
       const { alarm, subject } = snapshot.stragglers?.verdict ?? { alarm: false, subject: '' };
-      this._back = this._back && view.step >= this._shownStep && this._shownStep > view.oldest ? this._back : 0;
-      // an answer that has not come yet is no answer
-      const stuck = this._back && view.step === this._shownStep && view !== this._seen;
-      this._seen = view;
-      this._shownStep = view.step;
       this._board.show(view, lost, new Set(alarm ? subject.split('|') : []));
       this._board.node.style.setProperty('--wb-wanted', `${wanted(view)}px`);
       this._describe();
-      if (stuck && (this._back *= 2) <= view.step - view.oldest) {
-        this._board.pick(view.step - this._back);
-      }
     }
   }
 
@@ -82,12 +74,11 @@ export class TimelineSection extends Section {
     this._board.dispose();
   }
 
-  /** To the recorded step before or after; the kernel answers with the next one that there is, so going back may take two. */
+  /** To the recorded step before or after. */
   private _turn(direction: number): void {
     const view = this._board.view;
     if (view) {
-      this._back = direction < 0 ? 1 : 0;
-      this._board.pick(view.step + direction);
+      this._board.pick(view.step + direction, direction < 0);
     }
   }
 
@@ -142,9 +133,6 @@ export class TimelineSection extends Section {
   private _path = document.createElement('p');
   private _legend = document.createElement('ul');
   private _status: Status | null = null;
-  private _shownStep = -1;
-  private _seen: TimelineView | null = null;
-  private _back = 0; // how far back was asked for, 0 when not
 }
 
 /** Why there is no timeline. */

@@ -59,7 +59,8 @@ class TimelineParameters:
     """What to show; a page that pans or zooms watches with other parameters."""
 
     run: str = ""  # "" = the one that stepped last
-    step: int = -1  # -1 = the newest complete one, followed; one that is not recorded: the next that is
+    step: int = -1  # -1 = the newest complete one, followed; one that is not recorded: the next that is,
+    before: int = 0  # 1 = the one before it
     start: float = 0.0  # milliseconds from the beginning of the step; both 0 = the whole step
     end: float = 0.0
     pixels: int = 800  # that a row is wide
@@ -166,7 +167,7 @@ class Timeline(View):
 
     def _chosen(self, params: TimelineParameters) -> Recorded | None:
         run = params.run or self._run
-        return self._newest.get(run) if params.step < 0 else self._steps.at(run, params.step)
+        return self._newest.get(run) if params.step < 0 else self._steps.at(run, params.step, bool(params.before))
 
     def version(self, params: Any) -> Hashable:
         chosen = self._chosen(params)
@@ -291,8 +292,8 @@ def _waits(idle: _Idle, drawn: Layout, name: int) -> Parts:
 
 
 def _key(params: TimelineParameters) -> tuple[Any, ...]:
-    return (params.run, params.step, params.start, params.end, params.pixels, params.first, params.task, params.rows,
-            params.links)
+    return (params.run, params.step, params.before, params.start, params.end, params.pixels, params.first, params.task,
+            params.rows, params.links)
 
 
 def _first(params: TimelineParameters, tasks: Sequence[str], rows: int) -> int:
