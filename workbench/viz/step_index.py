@@ -66,8 +66,7 @@ class StepIndex:
         return next(step.number for step in self._steps.values() if step.run == run), self._newest[run]
 
     def at(self, run: str, number: int, before: bool = False) -> Recorded | None:
-        """This step, else the next one that is recorded, or the one `before`, else the last or first; None when nothing of `run`
-        is."""
+        """This step, else the next that is recorded, or the one `before`, else the last or first; None when none is."""
         found = self._steps.get((run, number))
         if found is None and (own := self.of(run)):
             nearest = [step for step in own if (step.number < number if before else step.number > number)]
