@@ -291,7 +291,10 @@ def test_backups_are_chosen_in_any_training_and_begin_anew_with_it():
             joined(*[model.send(session, worker, [1.0, 1.0]) for worker in (0, 2)])
             if number == 40:
                 held, = session._tf_sess().backend.container.of(Accumulator).values()
-                held.arrivals.extend([("0", 0.01), ("1", 5.0), ("2", 0.01)] * 1000)
+                first, third = sorted({name for name, _ in held.arrivals})
+                second = first.replace("#0", "#1")
+                assert first < second < third
+                held.arrivals.extend([(first, 0.01), (second, 5.0), (third, 0.01)] * 1000)
         eventually(lambda: model.optimizer.backups == 1)
         joined(*[model.send(session, worker, [1.0, 1.0]) for worker in (0, 2)])
         assert session.run(model.step) == 51
