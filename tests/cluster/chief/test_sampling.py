@@ -9,6 +9,7 @@ import pytest
 from workbench.cluster.chief.sampling import Sampling
 from workbench.cluster.task.engines import LONG, OPERATIONS, SPANS
 from workbench.core.trace import Journal
+from workbench.viz.verdict import ENOUGH
 
 
 @pytest.fixture
@@ -74,3 +75,18 @@ def test_what_begins_after_the_rest_has_ended_is_soon_recorded_as_often_as_that_
         clock[0] += 0.02
         seen.append(sampling.level("after", False))
     assert seen[0] == SPANS and seen[20:].count(SPANS) >= 26 and LONG in seen
+
+
+@pytest.mark.parametrize("cost", [1e-3, 1.0])
+def test_a_training_that_begins_anew_is_known_however_short_it_is(clock, cost: float):
+    """It is judged by its own steps: of half a second of them there are some, though the one before has just been recorded."""
+    journal = Journal()
+    journal.enabled, sampling = True, Sampling(journal)
+    for _ in range(3):
+        clock[0] = journal.begun = clock[0] + 0.001
+        known = 0
+        for _ in range(500):
+            clock[0] += 0.001
+            if sampling.level("h", False) == SPANS:
+                known, journal.taking = known + 1, journal.taking + cost
+        assert known >= ENOUGH
