@@ -37,13 +37,15 @@ def test_an_aborted_step_writes_nothing_after_the_user_heard_of_it(client):
         feed = wb.placeholder(wb.float32, [])
         restored = v.assign(feed)
     with Cluster(client, 1, 1) as cluster, wb.Session(cluster) as session:
-        client.run(slow_operation.control, "hold")
+        client.run(slow_operation.control, "release")
         session.run(v.initializer)
+        session.run(added)                                     # its tasks know it: the deadline is for the step alone
+        client.run(slow_operation.control, "hold")
         heard: list[errors.Error] = []
 
         def train() -> None:
             try:
-                session.run(added, options=RunOptions(timeout_in_ms=500))
+                session.run(added, options=RunOptions(timeout_in_ms=2000))
             except errors.DeadlineExceededError as error:
                 heard.append(error)
                 session.run(restored, {feed: 100.0})
