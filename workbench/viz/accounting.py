@@ -86,7 +86,7 @@ class _Open:
 
     def add(self, piece: Piece, batch: Batch) -> None:
         rows = batch.rows_of(piece)
-        self._came = (batch, piece) if not self.rows and 2 * len(rows) > len(batch) else None
+        self._came = (batch, piece) if not self.rows and batch.mostly(piece) else None
         self.rows += rows
         self.count += len(rows)
         self.start, self.end = min(self.start, piece.start), max(self.end, piece.end)

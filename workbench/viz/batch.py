@@ -44,6 +44,10 @@ class Batch:
         self._parts: dict[int, Batch] = {}  # first place of a piece -> it as a batch
         self._whole: tuple[Batch, np.ndarray] | None = None  # of what these are, and which of those
 
+    def mostly(self, piece: Piece) -> bool:
+        """Are most of these spans of the piece, so that who keeps it may keep all?"""
+        return 2 * len(piece.places) > len(self)
+
     def of(self, piece: Piece) -> Batch:
         """One of its pieces, the same for all who ask; what is known of all is not read again."""
         if len(piece.places) == len(self):

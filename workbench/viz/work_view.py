@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from functools import lru_cache
 
 from workbench.viz.palette import device_order
 from workbench.viz.schema import Judgement, Straggler, StragglerView
@@ -20,17 +19,12 @@ def work_view(summary: Summary) -> StragglerView:
     jobs: dict[str, list[float]] = defaultdict(list)
     for row in summary.rows:
         if row.known:
-            jobs[_job(row.task)].append(row.work)
+            jobs[device_order(row.task)[0]].append(row.work)
     usually = {job: statistics.median_low(work) for job, work in jobs.items()}
-    rows = [_straggler(row, usually.get(_job(row.task), 0.0)) for row in summary.rows[:ROWS]]
+    rows = [_straggler(row, usually.get(device_order(row.task)[0], 0.0)) for row in summary.rows[:ROWS]]
     verdict = summary.verdict
     return StragglerView(rows, Judgement(verdict.kind, verdict.subject, verdict.cost, verdict.text, verdict.action,
                                          verdict.alarm), max(0, len(summary.rows) - ROWS))
-
-
-@lru_cache(1 << 12)  # the same tasks come in every verdict
-def _job(task: str) -> str:
-    return device_order(task)[0]
 
 
 def _straggler(row: Row, usual: float) -> Straggler:

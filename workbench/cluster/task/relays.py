@@ -74,11 +74,8 @@ class Relays:
         """It failed."""
         if step in self._missing:
             with self._lock:
-                self._forget(step)
-
-    def _forget(self, step: int) -> tuple[str, ...]:
-        self._missing.pop(step, None)
-        return self._parties.pop(step, ())
+                self._missing.pop(step, None)
+                self._parties.pop(step, None)
 
     def known(self) -> list[int]:
         """For people and for leak checks; takes no lock."""

@@ -82,12 +82,8 @@ class Steps:
 
     def _look_back(self, step: int, live: tuple[int, ...]) -> None:
         self._newest, self._live = step, frozenset(live) if live else _NONE
-        if live or (self._finished and max(self._finished) >= step):
-            self._finished = {one for one in self._finished if not self._past(one)}
-            self._answered &= self._finished
-        else:                                              # nearly always
-            self._finished.clear()
-            self._answered.clear()
+        self._finished = {one for one in self._finished if not self._past(one)}
+        self._answered &= self._finished
         if len(self._tables) > len(self._active):
             for one in [s for s in self._tables if self._past(s) and s not in self._active]:
                 self._forget(one)

@@ -141,7 +141,7 @@ class Timeline(View):
         self._steps.take(batch, first, now)
         for piece in batch.pieces:
             begin, last = map(int, piece.places[[0, -1]])
-            if 2 * len(piece.places) > len(batch) and last - begin + 1 == len(piece.places):
+            if batch.mostly(piece) and last - begin + 1 == len(piece.places):
                 self._came[first + begin, first + last] = batch.of(piece)
         while len(self._came) > CAME:
             self._came.popitem(last=False)
