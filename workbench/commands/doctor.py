@@ -116,7 +116,9 @@ def _ways() -> Iterator[Finding]:
 def _devices() -> Iterator[Finding]:
     import psutil
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    from workbench.core.threads import core_count
+
+    cores = core_count()
     memory = psutil.virtual_memory()
     yield Finding("CPU", "ok", f"{cores} cores, {settings.threads or cores} threads for kernels")
     short = memory.available < 2 << 30

@@ -171,7 +171,7 @@ def places() -> list[set[int]]:
     return [seen[number] for number in range(2)]
 
 
-@pytest.mark.skipif(openmp.runtime() is None or crowds.usable_cores() < 2, reason="needs GNU OpenMP and two cores")
+@pytest.mark.skipif(openmp.runtime() is None or crowds.core_count() < 2, reason="needs GNU OpenMP and two cores")
 def test_threads_that_only_compute_are_bound_while_others_use_every_core_and_the_caller_never(pair: None) -> None:
     cores = os.sched_getaffinity(0)
     crowd.cores, crowd.taken = 2, 2
@@ -201,7 +201,7 @@ assert len(places()[1]) == 1, places()
 """
 
 
-@pytest.mark.skipif(openmp.runtime() is None or crowds.usable_cores() < 2, reason="needs GNU OpenMP and two cores")
+@pytest.mark.skipif(openmp.runtime() is None or crowds.core_count() < 2, reason="needs GNU OpenMP and two cores")
 def test_who_forked_binds_the_threads_that_it_gets_then() -> None:
     subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=120, env={**os.environ, "WB_THREADS": "0"})
 

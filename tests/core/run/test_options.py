@@ -17,7 +17,7 @@ from tests.growth import instructions
 from workbench import errors
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.kernels.threads import get_threads, set_threads
-from workbench.core.run.crew import core_count
+from workbench.core.threads import core_count
 from workbench.core.trace import journal
 from workbench.train.config import ConfigProto, RunMetadata, RunOptions
 

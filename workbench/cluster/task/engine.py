@@ -20,7 +20,7 @@ from workbench.core.device.interface import type_of
 from workbench.core.graph.serial import load
 from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.threads import adopt_threads
-from workbench.core.run.crew import Crew, Hands, NoHands, core_count
+from workbench.core.run.crew import Crew, Hands, NoHands
 from workbench.core.run.driver import StepRun, run_error
 from workbench.core.run.light import LightRun, Script, script_of
 from workbench.core.run.nodes import nodes_of
@@ -31,6 +31,7 @@ from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.container import Container
 from workbench.core.state.partitions import Columns, keep
 from workbench.core.state.retries import Ledger, Try, TryOf
+from workbench.core.threads import core_count
 from workbench.core.trace import Span
 
 __all__ = ["GraphEngine"]

@@ -20,11 +20,11 @@ from workbench.cluster.task.engines import SPANS, Engine, Result, TaskContext, m
 from workbench.cluster.task.failures import clipped, cut_off, failed, text_of, traced
 from workbench.cluster.task.links import Links
 from workbench.cluster.task.relays import Relays
+from workbench.cluster.task.stand import Stand
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import LAST, TENSOR, THROUGH, Dropped, Frame, decode_tensor, decode_through, encode_tensor
 from workbench.core.device.interface import Outgoing
-from workbench.core.kernels.arithmetic import computing
 from workbench.core.names import split_edge, target_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
@@ -64,7 +64,7 @@ class Task:
         self._links = Links(self._connect, self._lost, lambda: self._closed)      # we send on these
         self._relays = Relays(name, self._tell, self._reply, self._links.mark_last)
         self._inbound: list[Connection] = []               # we receive on these
-        self._group = ReceiverGroup(name, computing)      # which runs light steps itself
+        self._group = ReceiverGroup(name, Stand(session + int(name.rpartition(":")[2])).held)
         self._silence, self._unheard, self._heard, self._pieces = 0.0, 0.0, True, 0
         self._closed, self.over = False, threading.Event()
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {

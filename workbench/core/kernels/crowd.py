@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from workbench.core.threads import core_count, usable_cores
+
 __all__ = ["Crowd", "crowd"]
 
 PERIOD: Final = 0.25
@@ -31,11 +33,11 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 def busy_seconds() -> float | None:
     """What the cores that this process may use have worked since the machine started; None where no system tells."""
+    cores = usable_cores()
     try:
-        cores = os.sched_getaffinity(0)
         with open("/proc/stat") as file:
             lines = [line.split() for line in file if line.startswith("cpu")]
-    except (AttributeError, OSError):
+    except OSError:
         return None
     mine = [[int(part) for part in line[1:9]] for line in lines if line[0][3:].isdigit() and int(line[0][3:]) in cores]
     # user, nice, system, idle, iowait, irq, softirq, steal
@@ -50,11 +52,6 @@ def wanted_seconds() -> tuple[float, float]:
     except (OSError, ValueError):
         return time.thread_time(), 0.0
     return int(ran) / 1e9, int(waited) / 1e9
-
-
-def usable_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Look(NamedTuple):
@@ -73,7 +70,7 @@ class Crowd:
 
     def __init__(self, busy: Callable[[], float | None] = busy_seconds, own: Callable[[], float] = time.process_time,
                  wanted: Callable[[], tuple[float, float]] = wanted_seconds, clock: Callable[[], float] = time.monotonic,
-                 cores: Callable[[], int] = usable_cores) -> None:
+                 cores: Callable[[], int] = core_count) -> None:
         self._busy, self._own, self._wanted, self._clock, self._count = busy, own, wanted, clock, cores
         self.taken, self.cores = 0, cores()
         self._next = 0.0

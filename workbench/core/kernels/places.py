@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.openmp import Runtime, runtime
+from workbench.core.threads import usable_cores
 
 __all__ = ["take_places"]
 
@@ -44,7 +45,7 @@ def take_places(threads: int) -> None:
     found, core_now = runtime(), _core_now()
     if found is None or core_now is None:
         return
-    cores = os.sched_getaffinity(0)
+    cores = set(usable_cores())
     order = sorted(cores)
     if threads != bound:
         _tell(found, max(threads, bound), [{core} for core in order[:threads]] or [cores] * bound)

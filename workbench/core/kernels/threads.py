@@ -12,11 +12,12 @@ from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
-from workbench.core.kernels.crowd import crowd, usable_cores
+from workbench.core.kernels.crowd import crowd
 from workbench.core.kernels.onednn_api import load
 from workbench.core.kernels.openmp import runtime
 from workbench.core.kernels.places import take_places
 from workbench.core.kernels.signal_stack import take_signal_stack
+from workbench.core.threads import core_count
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
@@ -34,7 +35,7 @@ SERIAL: Final = 80e-6
 @functools.cache
 def _cores() -> int:
     """Cores this process may use: its affinity, or fewer if OMP_NUM_THREADS says so (Dask sets it for its workers)."""
-    cores = usable_cores()
+    cores = core_count()
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
 

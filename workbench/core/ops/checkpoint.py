@@ -18,6 +18,7 @@ from workbench.core.state.kept import Kept
 from workbench.core.state.pins import Pin, snapshot_together
 from workbench.core.state.shards import write_shard
 from workbench.core.state.snapshots import Snapshot, positions, set_positions, set_state, state_of
+from workbench.core.threads import start_thread
 
 STATE: dict[str, Any] = {"stateful": True, "differentiable": False}
 
@@ -60,7 +61,7 @@ def _write(context, base, write):
             context.done(np.asarray(json.dumps(write(check)).encode(), object))
         except BaseException as error:
             context.fail(error)
-    threading.Thread(target=run, daemon=True, name="workbench-save").start()
+    start_thread(threading.Thread(target=run, daemon=True, name="workbench-save"))
 
 
 def _values(parts, handles, pinned):
@@ -103,7 +104,7 @@ def take_snapshot(context, *handles, shared_name):
             context.done(np.asarray(json.dumps(positions(context.container)).encode(), object))
         except BaseException as error:
             context.fail(error)
-    threading.Thread(target=pin, daemon=True, name="workbench-pin").start()
+    start_thread(threading.Thread(target=pin, daemon=True, name="workbench-pin"))
 
 
 @op("found[] ->", types="string ->", name="set_positions", context=True, **STATE)

@@ -1,7 +1,6 @@
 """Who does the heavy work of a step: the thread that waits for it, and helpers, as many as there are cores."""
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -12,16 +11,11 @@ from typing import TypeVar
 from workbench import errors
 from workbench.core.threads import start_thread
 
-__all__ = ["Crew", "Hands", "NoHands", "Work", "core_count"]
+__all__ = ["Crew", "Hands", "NoHands", "Work"]
 
 E = TypeVar("E")
 Work = Callable[[], Callable[[], None]]
 """Computes, and returns what tells the step about it, which may give out more work. Neither raises: the step is told."""
-
-
-def core_count() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Crew:

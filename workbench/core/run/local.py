@@ -22,7 +22,7 @@ from workbench.core.graph.origin import error_of, explained_operation
 from workbench.core.kernels.arithmetic import Arithmetic
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.names import numbered, split_edge, task_of
-from workbench.core.run.crew import Crew, Hands, core_count
+from workbench.core.run.crew import Crew, Hands
 from workbench.core.run.driver import StepRun, run_error
 from workbench.core.run.gate import gate
 from workbench.core.run.interrupts import interruptible
@@ -30,6 +30,7 @@ from workbench.core.run.nodes import nodes_of
 from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
+from workbench.core.threads import core_count
 
 __all__ = ["Backend", "Doubtful", "LocalBackend", "Runner", "Told"]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from workbench import errors
 from workbench.core.state.passing import Found, Program, Run
+from workbench.core.threads import start_thread
 
 __all__ = ["KINDS"]
 
@@ -23,7 +24,7 @@ class Ahead:
         self._changed = threading.Condition()
         self._broken: BaseException | None = None
         self._ended = self._closed = False
-        threading.Thread(target=self._read, name="wb-prefetch", daemon=True).start()
+        start_thread(threading.Thread(target=self._read, name="wb-prefetch", daemon=True))
 
     def _read(self) -> None:
         try:
