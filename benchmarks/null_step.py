@@ -118,7 +118,7 @@ def ours(kind: str, workers: int, servers: int) -> tuple[Any, Any, Any]:
     cluster = Cluster(None, ps=servers, worker=workers)
     session = tf.Session(cluster, graph=graph)
     session.run(init)
-    return (lambda: session.run(step)), (lambda: session.run(first)), cluster
+    return session.make_callable(step), lambda: session.run(first), cluster
 
 
 def title(kind: str, workers: int, servers: int, peer: str = TENSORFLOW) -> str:

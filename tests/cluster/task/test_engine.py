@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import weakref
 from typing import Any
@@ -24,6 +25,7 @@ from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.container import Container
 from workbench.core.state.retries import TryOf
 from workbench.core.state.variables import VariableState
+from workbench.core.threads import keep_core, usable_cores
 from workbench.core.trace import Journal
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -329,3 +331,23 @@ def test_an_update_of_a_model_counts_once(optimizer, count):
         assert all(isinstance(answer, list) for answer in steps.answers.values())
         found.append(container.variables()["w"].read())
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="needs two cores")
+@pytest.mark.parametrize("size, stays", [(8, True), (160, False)])
+def test_what_several_cores_could_share_is_not_run_by_a_thread_that_keeps_to_one(size: int, stays: bool) -> None:
+    """Else the team of its kernels, made by a thread on one core, would stay there for good."""
+    v = wb.Variable(wb.zeros([size, size]), name="v")
+    steps = Steps(wb.assign(v, wb.matmul(wb.ones([size, size]), wb.ones([size, size]))))
+    assert steps.engine._prepared["h"].light
+    found: list[Any] = []
+
+    def step() -> None:
+        keep_core(max(usable_cores()))
+        steps.run(1)
+        found.append(os.sched_getaffinity(0))
+    thread = threading.Thread(target=step)
+    thread.start()
+    thread.join(60)
+    assert not isinstance(steps.answers[1], Exception)
+    assert found == [{max(usable_cores())} if stays else usable_cores()]

@@ -13,7 +13,7 @@ import numpy as np
 from workbench import errors
 from workbench.cluster.link.leader import release_receiver
 from workbench.cluster.task.engines import OPERATIONS, SPANS, Send, TaskContext
-from workbench.cluster.task.weight import is_light
+from workbench.cluster.task.weight import is_light, is_tiny
 from workbench.cluster.wire.frames import largest_dropped
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import type_of
@@ -31,7 +31,7 @@ from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.container import Container
 from workbench.core.state.partitions import Columns, keep
 from workbench.core.state.retries import Ledger, Try, TryOf
-from workbench.core.threads import core_count
+from workbench.core.threads import core_count, free_core
 from workbench.core.trace import Span
 
 __all__ = ["GraphEngine"]
@@ -49,6 +49,7 @@ class _Prepared:
     script: Script | None      # of steps that can go the short way
     pool: InstancePool
     light: bool
+    tiny: bool
     contexts: bool
 
 
@@ -73,7 +74,7 @@ class GraphEngine:
         light = type_of(device) == "CPU" and is_light(plan)
         pool = InstancePool(plan, self.container, device, self._arenas, light)
         script = script_of(plan) if light and not plan.single else None
-        self._prepared[handle] = _Prepared(plan, nodes_of(plan), script, pool, light, plan.contextual)
+        self._prepared[handle] = _Prepared(plan, nodes_of(plan), script, pool, light, light and is_tiny(plan), plan.contextual)
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
             done: Done, trace: int, of: TryOf | None = None) -> None:
@@ -93,6 +94,8 @@ class GraphEngine:
         tried = None if of is None else self._begin_try(of, step)
         if not prepared.light:
             self._running[step] = _announced
+        if not prepared.tiny:
+            free_core()                            # its kernels may want the others, and teams of theirs would stay on this one
         try:
             if prepared.script is not None and trace < SPANS:      # nearly all short steps
                 self._lightly(prepared, prepared.script, step, values, send, rendezvous, done, tried)

@@ -4,7 +4,7 @@ The system puts a thread that a message wakes on a core that idles. Where idle c
 above all, to wake one takes as long as a task's part in a short step; on the core of the thread that sent the message, which
 is about to wait, it costs next to nothing. So the tasks number i of all jobs of a cluster, which wait for each other, receive
 on one core. Only the role of the receiver stands there: whoever computes for longer hands it over before (`Leadership`), and
-is free.
+is free, as is who runs a step that more than one core could share (`GraphEngine.run`).
 """
 from __future__ import annotations
 

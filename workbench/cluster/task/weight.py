@@ -7,9 +7,10 @@ from workbench.core.compile.weight import weight
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.opdef import from_outside
 
-__all__ = ["is_light"]
+__all__ = ["is_light", "is_tiny"]
 
 _LIGHT = 1 << 20       # bytes that a light step may touch in all its segments, each of which is light
+_TINY = 1 << 16        # the same of one so short that no kernel of it is shared between threads
 _IN_MEMORY = frozenset({"variable", "fifo_queue", "random_shuffle_queue", "padding_fifo_queue", "priority_queue",
                         "barrier", "conditional_accumulator", "sparse_conditional_accumulator", "worker_pushes"})
 """Operations that make handles of state in memory, which answers at once or through a callback."""
@@ -20,6 +21,11 @@ def is_light(plan: Plan) -> bool:
     """May a step of `plan` run where it arrives, while aborts and probes wait behind it?"""
     return (all(segment.light for segment in plan.segments) and sum(weight(code.block) for code in plan.codes) < _LIGHT
             and not _loops(plan) and all(_quick(op) for segment in plan.segments for op in segment.operations))
+
+
+def is_tiny(plan: Plan) -> bool:
+    """Is one core enough for a step of `plan`, which is light?"""
+    return sum(weight(code.block) for code in plan.codes) < _TINY
 
 
 def _quick(op: Operation) -> bool:
