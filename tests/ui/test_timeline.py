@@ -1,7 +1,6 @@
 """The timeline in the panel follows the newest step, holds still for whoever looks closer, measures, and picks any step."""
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +18,7 @@ VIEW = "document.querySelector('.wb-Timeline-view')"
 CANVAS = ".wb-Timeline-view canvas"
 NUMBER = f"Number({VIEW}?.dataset.step ?? -1)"
 SUMS = ".wb-Timeline-sums"
+ROWS = f"Number(/ on (\\d+) rows, /.exec(document.querySelector('{SUMS}').textContent)?.[1])"
 INKED = f"""wanted => {{
     const canvas = {VIEW}.querySelector('canvas');
     const {{ data }} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -59,8 +59,8 @@ def test_a_running_cluster_is_followed_held_measured_and_picked(lab: Lab, notebo
     lab.page.keyboard.press("ArrowRight")
     lab.page.wait_for_selector(".wb-Timeline-view .wb-Chart-tip:has-text('of the step')")
     # dragging selects: the sums are those of the stretch
-    rows = int(re.search(r" on (\d+) rows, ", lab.page.locator(SUMS).inner_text())[1])
-    assert rows >= 12      # of each task what it does, sends and waits for; a step may have had more threads, or a pause
+    lab.wait(f"() => {ROWS} >= 12")      # of each task what it does, sends and waits for, as soon as the whole step is in sight
+    rows = lab.page.evaluate(f"() => {ROWS}")      # more where a step had more threads, or a pause
     box = lab.page.locator(CANVAS).bounding_box()
     lab.page.mouse.move(box["x"] + 160, box["y"] + 30)
     lab.page.mouse.down()
