@@ -41,7 +41,9 @@ class ChiefLife(Strikes):
 
 
 def tell(*words: Any) -> None:
-    print(*words, flush=True)
+    """A line, in one piece: several threads have something to say."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 def main(scheduler: str, folder: str, told: str) -> None:
