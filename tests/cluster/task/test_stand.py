@@ -52,7 +52,7 @@ def test_who_waits_for_the_core_leaves_it_for_longer_each_time(monkeypatch: pyte
     kept = [machine.receives(ran=0.1, waited=0.2) for _ in range(200)]
     tries = [number for number, bound in enumerate(kept) if bound]
     gaps = [after - before for before, after in itertools.pairwise(tries)]
-    assert tries[0] == 1 and gaps == [2, 3, 5, 9, 17, 33, 65]      # and one long reception more often than every 64th never
+    assert tries[0] == 1 and gaps == [2, 3, 5, 9, 17, 33, 65]      # and never longer: it stays free 64 times at most
 
 
 def test_who_gets_the_core_again_keeps_it_and_has_forgotten_the_failures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,8 +65,7 @@ def test_who_gets_the_core_again_keeps_it_and_has_forgotten_the_failures(monkeyp
     assert machine.receives(waited=0.2) and [machine.receives() for _ in range(2)] == [False, True]
 
 
-@pytest.mark.parametrize("number, core", [(0, 2), (1, 5), (2, 7), (3, 2), (2**63 + 1, 2 if (2**63 + 1) % 3 == 0 else
-                                                                          5 if (2**63 + 1) % 3 == 1 else 7)])
+@pytest.mark.parametrize("number, core", [(0, 2), (1, 5), (2, 7), (3, 2), (2**63 + 1, 2)])      # a session's may be so large
 def test_tasks_of_one_number_have_one_core(number: int, core: int, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, number)
     machine.receives()

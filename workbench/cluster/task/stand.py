@@ -43,8 +43,8 @@ class Stand:
         """For the thread that receives, as long as it does; it runs light steps itself, so it computes as they do."""
         with computing():
             began, bound = self._clock(), self._settled and not self._rests
-            ran, waited = self._wanted() if bound else (0.0, 0.0)
             if bound:
+                ran, waited = self._wanted()
                 cores = sorted(usable_cores())
                 keep_core(cores[self._number % len(cores)])
             try:
