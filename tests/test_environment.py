@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench import environment
+from workbench.core.kernels.openmp import runtime
 from workbench.heap import DASK_TRIMS
 
 AVX512 = "flags\t\t: fpu avx2 avx512f avx512bw avx512cd avx512dq avx512vl\n"
@@ -23,6 +24,15 @@ for found in ThreadpoolController().select(internal_api="openblas").lib_controll
         print(found.dynlib.openblas_thread_timeout())
 import numpy
 numpy.ones((500, 500)) @ numpy.ones((500, 500))
+"""
+
+LOADS = """
+import {first}, ctypes
+ctypes.CDLL("libgomp.so.1")
+from workbench.environment import limit_spinning, spins_long
+print(spins_long())
+limit_spinning()
+print(spins_long())
 """
 
 KEEPS = """
@@ -101,3 +111,17 @@ def test_waiting_threads_may_not_hold_the_cores(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert environment.limit_spinning() and os.environ["GOMP_SPINCOUNT"] == environment.SPINS
     assert not environment.limit_spinning()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("first", "said", "long"), [
+    ("workbench", {}, False), ("ctypes", {}, True), ("ctypes", {"GOMP_SPINCOUNT": "1000"}, False),
+    ("ctypes", {"OMP_WAIT_POLICY": "passive"}, False)])
+def test_a_runtime_that_was_loaded_before_did_not_hear_of_it(first: str, said: dict[str, str], long: bool) -> None:
+    """How often its threads look for work is read when it loads: torch brings it under the same name."""
+    if not runtime():
+        pytest.skip("no GNU OpenMP runtime")
+    variables = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run([sys.executable, "-c", LOADS.format(first=first)], env={**variables, **said}, text=True, check=True,
+                          capture_output=True, timeout=120)
+    assert done.stdout.split() == [str(long)] * 2

@@ -168,7 +168,7 @@ OWNERS = (
     ("llvmlite onednn", "core.kernels.*"),
     ("threadpoolctl", "core.kernels.threads environment"),
     ("cupy cupyx cupy_backends cuda", "core.kernels.* core.device.cuda"),
-    ("ctypes", "core.kernels.* core.device.cuda heap"),
+    ("ctypes", "core.kernels.* core.device.cuda heap environment"),
     ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),

@@ -4,6 +4,8 @@ Imported before anything that imports NumPy, so it imports nothing that does.
 """
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import sys
 from pathlib import Path
@@ -12,10 +14,10 @@ from typing import Any, Final
 from workbench.heap import keep_memory
 from workbench.settings import settings
 
-__all__ = ["limit_spinning", "prepare_environment"]
+__all__ = ["limit_spinning", "prepare_environment", "spins_long"]
 
-SPINS: Final = "100000"
-"""How often a waiting OpenMP thread looks for work before it sleeps: about a millisecond, longer than what lies between two
+SPINS: Final = "60000"
+"""How often a waiting OpenMP thread looks for work before it sleeps: some 0.6 to 2 ms, longer than what lies between two
 kernels of a step; beside busy processes fewer threads work."""
 BLAS_SPINS: Final = "18"
 """Two to this power is how many ticks of the processor a thread of OpenBLAS looks for more work: some 0.1 ms.
@@ -53,12 +55,33 @@ def limit_spinning() -> bool:
 
     By default GNU OpenMP spins for many, which takes the cores from everybody else: with two busy processes on
     two cores a training step took ten times as long. Much less is no better: a thread that sleeps at each gap between
-    two kernels has to be woken for the next, which can cost more than it helps. Works only before the runtime is loaded,
-    and only if neither GOMP_SPINCOUNT nor OMP_WAIT_POLICY is set.
+    two kernels has to be woken for the next, which can cost more than it helps. Works only before the runtime is loaded
+    (`spins_long`), and only if neither GOMP_SPINCOUNT nor OMP_WAIT_POLICY is set.
     """
-    if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
+    spins_long()      # remembers what was there before
+    if _spinning_is_said():
         return False
     os.environ["GOMP_SPINCOUNT"] = SPINS
+    return True
+
+
+@functools.cache
+def spins_long() -> bool:
+    """Whether another package, torch for one, loaded the OpenMP runtime before anyone bounded how long its threads look for
+    work: they do for several milliseconds, as long as the process lives."""
+    return not _spinning_is_said() and _is_loaded("libgomp.so.1")
+
+
+def _spinning_is_said() -> bool:
+    return "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ
+
+
+def _is_loaded(library: str) -> bool:
+    """Without loading it; False where no system tells."""
+    try:
+        ctypes.CDLL(library, mode=os.RTLD_NOLOAD)
+    except (AttributeError, OSError):
+        return False
     return True
 
 

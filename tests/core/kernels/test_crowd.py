@@ -30,10 +30,10 @@ pytestmark = [pytest.mark.named, pytest.mark.portable]
 class Machine:
     """Cores on which this process and others work, and its thread waits, as much as they are told."""
 
-    def __init__(self, cores: int = 2) -> None:
+    def __init__(self, cores: int = 2, spins: bool = False) -> None:
         self.now = self.busy = self.own = self.ran = self.waited = 0.0
         self.crowd = Crowd(lambda: self.busy, lambda: self.own, lambda: (self.ran, self.waited), lambda: self.now,
-                           lambda: cores)
+                           lambda: cores, lambda: spins)
         self.crowd.look()
 
     def goes_on(self, own: float, others: float, seconds: float = 0.3, at_work: float = 1.0, waited: float = 0.0) -> bool:
@@ -63,6 +63,15 @@ def test_the_cores_that_others_use_are_left_alone_unless_they_use_all(cores: int
     assert machine.crowd.leaves(cores) == left
     machine.goes_on(own=1.0, others=0.0)
     assert machine.crowd.leaves(cores) == cores
+
+
+@pytest.mark.parametrize(("cores", "others", "left"), [(1, 1.0, 1), (2, 0.67, 1), (2, 2.0, 1), (4, 1.0, 3), (4, 4.0, 2),
+                                                       (16, 15.9, 8)])
+def test_threads_that_spin_long_are_half_as_many_where_others_use_all(cores: int, others: float, left: int) -> None:
+    machine = Machine(cores, spins=True)
+    assert machine.crowd.leaves(cores) == cores
+    machine.goes_on(own=1.0, others=others)
+    assert machine.crowd.leaves(cores) == left and machine.crowd.everywhere == (others > cores - 0.5)
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 16])

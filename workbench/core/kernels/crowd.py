@@ -3,7 +3,8 @@
 A kernel of as many threads as cores ends, beside a busy process, when the thread that was taken off its core is let on again, a
 time slice later; and while they wait, the other threads spin. Fewer threads are then faster, and leave the neighbours alone.
 Where others use every core, none is left to keep to: then each core gives a part of its time, and as many threads as cores,
-each on its own (`workbench/core/kernels/places.py`), get more of it than one.
+each on its own (`workbench/core/kernels/places.py`), get more of it than one. Unless they spin long (`spins_long`): then
+they use up in waiting for each other what they get, and half as many, which the system moves to where a core is let go, get on.
 """
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from workbench.core.threads import core_count, usable_cores
+from workbench.environment import spins_long
 
 __all__ = ["Crowd", "crowd"]
 
@@ -70,8 +72,8 @@ class Crowd:
 
     def __init__(self, busy: Callable[[], float | None] = busy_seconds, own: Callable[[], float] = time.process_time,
                  wanted: Callable[[], tuple[float, float]] = wanted_seconds, clock: Callable[[], float] = time.monotonic,
-                 cores: Callable[[], int] = core_count) -> None:
-        self._busy, self._own, self._wanted, self._clock, self._count = busy, own, wanted, clock, cores
+                 cores: Callable[[], int] = core_count, spins: Callable[[], bool] = spins_long) -> None:
+        self._busy, self._own, self._wanted, self._clock, self._count, self._spins = busy, own, wanted, clock, cores, spins
         self.taken, self.cores = 0, cores()
         self._next = 0.0
         self._before: Look | None = None
@@ -111,10 +113,13 @@ class Crowd:
 
     def leaves(self, threads: int) -> int:
         """Threads for a kernel that could use `threads`: all, or some parts of them, so that few kinds of kernels are made."""
-        if not self.taken or (self.everywhere and threads == self.cores):
+        if not self.taken:
             return threads
-        parts = threads * 3 // 4, threads // 2, threads // 4
-        return max((part for part in parts if part <= threads - self.taken), default=1) or 1
+        left = threads - self.taken
+        if self.everywhere and threads == self.cores:
+            left = threads // 2 if self._spins() else threads
+        parts = threads, threads * 3 // 4, threads // 2, threads // 4
+        return max((part for part in parts if part <= left), default=1) or 1
 
 
 crowd = Crowd()

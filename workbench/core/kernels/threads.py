@@ -90,7 +90,7 @@ def adopt_threads(little: bool = False) -> None:
         crowd.look()
     chosen = _current[0] if _current else get_threads()
     if not little:
-        take_places(chosen if crowd.everywhere and chosen == crowd.cores > 1 else 0)
+        take_places(chosen if crowd.everywhere and crowd.leaves(chosen) == crowd.cores > 1 else 0)
     blas = 1 if settings.deterministic else chosen      # its threads each add up a part of long sums
     if getattr(_adopted, "threads", None) == (chosen, blas):
         return
