@@ -139,6 +139,23 @@ def test_of_two_executables_on_one_worker_the_one_that_takes_most_of_all_the_tim
     assert [group[0].executable for group in replicas(list(accounting.steps))] == ["session_0_1"]
 
 
+def test_of_many_short_steps_few_are_accounted_for_and_of_an_evaluation_beside_them_no_more():
+    """Of what ends often only so much is accounted for, and of what ends seldom at least one: that says nothing of how often
+    they ran."""
+    slow = task("worker", 1)
+    spans = run(Plant(workers=2, work={slow: 2.0}, steps=200, between=5e-3))
+    long = 8 * max(span.end - span.start for span in spans if span.kind == "step")
+    ends = {span.step: span.end for span in spans if span.step % 40 == 39}
+    aside = [Span(kind, kind, task("worker", 0), "", 0, end, end + long, 1000 + step, executable="session_0_2")
+             for step, end in ends.items() for kind in ("op", "segment", "step")]
+    accounting = Accounting()
+    accounting.feed([*spans, *aside])
+    accounting.settle(everything=True, accounts=32)
+    assert {step.executable for step in accounting.steps} == {"session_0_1", "session_0_2"} and len(accounting.steps) < 12
+    assert [group[0].executable for group in replicas(list(accounting.steps))] == ["session_0_1"]
+    assert {row.task for row in judge(accounting).rows} >= {slow, task("worker", 0)}
+
+
 @pytest.mark.parametrize("steps", [ENOUGH - 1, ENOUGH])
 def test_the_steps_that_begin_a_program_are_no_verdict_on_it(steps):
     """Between an initialisation and the next long seconds may pass in which nothing is wrong."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
@@ -58,6 +58,7 @@ class Step:
     end: float
     ledger: Ledger
     gap: float = float("nan")  # seconds between the end of the step before it and its start; NaN where nobody can tell
+    many: float = 1.0  # of its executable that ended with it, of which so many are accounted for by this one, itself among them
 
     @property
     def whole(self) -> float:
@@ -184,8 +185,8 @@ class Accounting:
         made = []
         for group in _together([opened for opened in found if id(opened) in chosen]):
             ledgers = yield from self._accounts(group)
-            made += [Step(opened.run, opened.executable, opened.number, opened.start, opened.end, ledger, self._gap(opened))
-                     for opened, ledger in zip(group, ledgers)]
+            made += [Step(opened.run, opened.executable, opened.number, opened.start, opened.end, ledger, self._gap(opened),
+                          chosen[id(opened)]) for opened, ledger in zip(group, ledgers)]
         self.steps.extend(made)
         self.count += len(made)
         return made
@@ -291,15 +292,17 @@ def _together(steps: Sequence[_Open]) -> Iterator[list[_Open]]:
         yield group
 
 
-def _evenly(steps: Sequence[_Open], stride: int) -> set[int]:
-    """Every so many of each executable's steps, the last of them first: replicas take turns, and all are to be seen."""
+def _evenly(steps: Sequence[_Open], stride: int) -> dict[int, float]:
+    """Every so many of each executable's steps, the last of them first: replicas take turns, and all are to be seen. With how
+    many each stands for."""
     groups: dict[str, list[int]] = {}
     for opened in steps:
         groups.setdefault(opened.executable, []).append(id(opened))
-    return {one for group in groups.values() for one in group[:: -stride]}
+    chosen = [(group[:: -stride], len(group)) for group in groups.values()]
+    return {one: count / len(ones) for ones, count in chosen for one in ones}
 
 
-def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:
+def _near(found: list[_Open], chosen: Collection[int]) -> list[_Open]:
     """The chosen steps, and those that lie in their time: what others do meanwhile explains their waiting."""
     if len(chosen) == len(found):
         return found

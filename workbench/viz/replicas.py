@@ -39,8 +39,8 @@ def _regular(steps: Sequence[Step]) -> list[list[Step]]:
     by_executable: dict[str, list[Step]] = defaultdict(list)
     for step in steps:
         by_executable[step.executable].append(step)
-    most = max(map(len, by_executable.values()), default=0)
-    often = [group for group in by_executable.values() if SELDOM * len(group) >= most]
+    most = max(map(_count, by_executable.values()), default=0.0)
+    often = [group for group in by_executable.values() if SELDOM * _count(group) >= most]
     weights = list(map(_weight, often))
     most_of_all = max(weights, default=0.0)
     return [group for group, weight in zip(often, weights) if LITTLE * weight >= most_of_all]
@@ -60,7 +60,12 @@ def _apart(groups: Sequence[list[Step]]) -> list[list[Step]]:
 
 def _weight(group: Sequence[Step]) -> float:
     """Seconds of all, as they usually are: a first one, which compiles, must not make those of another look like nothing."""
-    return len(group) * typical([step.whole for step in group])
+    return _count(group) * typical([step.whole for step in group])
+
+
+def _count(group: Sequence[Step]) -> float:
+    """Of how many steps these are a sample."""
+    return sum(step.many for step in group)
 
 
 def _workers(step: Step) -> set[int]:
