@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
@@ -58,7 +58,7 @@ class Step:
     end: float
     ledger: Ledger
     gap: float = float("nan")  # seconds between the end of the step before it and its start; NaN where nobody can tell
-    many: float = 1.0  # of its executable that ended with it, of which so many are accounted for by this one, itself among them
+    many: float = 1.0  # steps of its executable that were seen, of which it stands for so many, itself among them
 
     @property
     def whole(self) -> float:
@@ -127,6 +127,7 @@ class Accounting:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._tellers: dict[str, Counter[str]] = defaultdict(Counter)  # executable -> how many of its steps each task told of
+        self._seen: Counter[str] = Counter()  # executable -> its steps since one of them was accounted for
         self.steps: deque[Step] = deque(maxlen=kept)
         self.count = 0  # steps ever accounted
         self._open: dict[tuple[str, int], _Open] = {}
@@ -146,8 +147,9 @@ class Accounting:
         """Take in these steps of a batch; True when there is one. Of the others the end alone counts: a gap begins there."""
         for piece in batch.pieces:
             key = piece.run, piece.step
-            before = self._ended.get(key, (piece.end, piece.executable))
+            before = self._ended.get(key, (piece.end, ""))
             self._ended[key] = max(piece.end, before[0]), before[1] or piece.executable
+            self._seen[piece.executable] += not before[1]
         for piece in pieces:
             key = piece.run, piece.step
             if key not in self._open:
@@ -182,11 +184,13 @@ class Accounting:
         stride = -(-sum(max(FEWEST, len(opened.tasks)) for opened in found) // accounts) if found else 1
         chosen = _evenly(found, stride)
         self._remember(_near(found, chosen))
+        many = {name: max(1.0, self._seen.pop(name, 0) / count)
+                for name, count in Counter(opened.executable for opened in found if id(opened) in chosen).items()}
         made = []
         for group in _together([opened for opened in found if id(opened) in chosen]):
             ledgers = yield from self._accounts(group)
             made += [Step(opened.run, opened.executable, opened.number, opened.start, opened.end, ledger, self._gap(opened),
-                          chosen[id(opened)]) for opened, ledger in zip(group, ledgers)]
+                          many[opened.executable]) for opened, ledger in zip(group, ledgers)]
         self.steps.extend(made)
         self.count += len(made)
         return made
@@ -292,17 +296,15 @@ def _together(steps: Sequence[_Open]) -> Iterator[list[_Open]]:
         yield group
 
 
-def _evenly(steps: Sequence[_Open], stride: int) -> dict[int, float]:
-    """Every so many of each executable's steps, the last of them first: replicas take turns, and all are to be seen. With how
-    many each stands for."""
+def _evenly(steps: Sequence[_Open], stride: int) -> set[int]:
+    """Every so many of each executable's steps, the last of them first: replicas take turns, and all are to be seen."""
     groups: dict[str, list[int]] = {}
     for opened in steps:
         groups.setdefault(opened.executable, []).append(id(opened))
-    chosen = [(group[:: -stride], len(group)) for group in groups.values()]
-    return {one: count / len(ones) for ones, count in chosen for one in ones}
+    return {one for group in groups.values() for one in group[:: -stride]}
 
 
-def _near(found: list[_Open], chosen: Collection[int]) -> list[_Open]:
+def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:
     """The chosen steps, and those that lie in their time: what others do meanwhile explains their waiting."""
     if len(chosen) == len(found):
         return found
