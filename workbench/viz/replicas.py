@@ -39,11 +39,26 @@ def _regular(steps: Sequence[Step]) -> list[list[Step]]:
     by_executable: dict[str, list[Step]] = defaultdict(list)
     for step in steps:
         by_executable[step.executable].append(step)
-    most = max(map(_count, by_executable.values()), default=0.0)
-    often = [group for group in by_executable.values() if SELDOM * _count(group) >= most]
-    weights = list(map(_weight, often))
+    counts = _counts(steps)
+    most = max(counts.values(), default=0.0)
+    often = [group for name, group in by_executable.items() if SELDOM * counts[name] >= most]
+    weights = [counts[group[0].executable] * typical([step.whole for step in group]) for group in often]
     most_of_all = max(weights, default=0.0)
     return [group for group, weight in zip(often, weights) if LITTLE * weight >= most_of_all]
+
+
+def _counts(steps: Sequence[Step]) -> dict[str, float]:
+    """Executable -> how many steps of it there were: those that were seen or, where more, those that numbers between two of
+    its own, with no other's between them, tell of; of short steps few are recorded, of long ones all."""
+    seen: dict[str, float] = defaultdict(float)
+    told: dict[str, float] = defaultdict(float)
+    before: Step | None = None
+    for step in sorted(steps, key=lambda step: step.start):
+        alike = before is not None and before.executable == step.executable
+        told[step.executable] += max(1, step.number - before.number) if before is not None and alike else 1
+        seen[step.executable] += step.many
+        before = step
+    return {name: max(count, told[name]) for name, count in seen.items()}
 
 
 def _apart(groups: Sequence[list[Step]]) -> list[list[Step]]:
