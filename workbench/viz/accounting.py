@@ -184,10 +184,11 @@ class Accounting:
         stride = -(-sum(max(FEWEST, len(opened.tasks)) for opened in found) // accounts) if found else 1
         chosen = _evenly(found, stride)
         self._remember(_near(found, chosen))
+        accounted = [opened for opened in found if id(opened) in chosen]
         many = {name: max(1.0, self._seen.pop(name, 0) / count)
-                for name, count in Counter(opened.executable for opened in found if id(opened) in chosen).items()}
+                for name, count in Counter(opened.executable for opened in accounted).items()}
         made = []
-        for group in _together([opened for opened in found if id(opened) in chosen]):
+        for group in _together(accounted):
             ledgers = yield from self._accounts(group)
             made += [Step(opened.run, opened.executable, opened.number, opened.start, opened.end, ledger, self._gap(opened),
                           many[opened.executable]) for opened, ledger in zip(group, ledgers)]

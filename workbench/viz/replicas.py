@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,24 +25,25 @@ def replicas(steps: Sequence[Step]) -> list[list[Step]]:
     only one. Of those that share a worker, as the two halves of a step that is run in two, the one that takes most of the
     time: one after the other, they hold nobody up."""
     window = max(8, min(WINDOW, LOOKED_AT // max((len(step.ledger.tasks) for step in steps), default=1)))
-    groups = _regular(steps)
-    return sorted((group[-window:] for group in (groups if len(groups) == 1 else _apart(groups))),
+    counts = _counts(steps)
+    groups = _regular(steps, counts)
+    return sorted((group[-window:] for group in (groups if len(groups) == 1 else _apart(groups, counts))),
                   key=lambda group: group[0].executable)
 
 
 def regular(accounting: Accounting, run: str) -> set[str]:
     """Executables that `run` steps regularly: not its initialisation, not an evaluation now and then."""
-    return {group[0].executable for group in _regular([s for s in accounting.steps if s.run == run])}
+    steps = [step for step in accounting.steps if step.run == run]
+    return {group[0].executable for group in _regular(steps, _counts(steps))}
 
 
-def _regular(steps: Sequence[Step]) -> list[list[Step]]:
+def _regular(steps: Sequence[Step], counts: Mapping[str, float]) -> list[list[Step]]:
     by_executable: dict[str, list[Step]] = defaultdict(list)
     for step in steps:
         by_executable[step.executable].append(step)
-    counts = _counts(steps)
     most = max(counts.values(), default=0.0)
     often = [group for name, group in by_executable.items() if SELDOM * counts[name] >= most]
-    weights = [counts[group[0].executable] * typical([step.whole for step in group]) for group in often]
+    weights = [_weight(group, counts) for group in often]
     most_of_all = max(weights, default=0.0)
     return [group for group, weight in zip(often, weights) if LITTLE * weight >= most_of_all]
 
@@ -54,18 +55,19 @@ def _counts(steps: Sequence[Step]) -> dict[str, float]:
     told: dict[str, float] = defaultdict(float)
     before: Step | None = None
     for step in sorted(steps, key=lambda step: step.start):
-        alike = before is not None and before.executable == step.executable
-        told[step.executable] += max(1, step.number - before.number) if before is not None and alike else 1
+        told[step.executable] += 1
+        if before is not None and before.executable == step.executable:
+            told[step.executable] += max(0, step.number - before.number - 1)
         seen[step.executable] += step.many
         before = step
     return {name: max(count, told[name]) for name, count in seen.items()}
 
 
-def _apart(groups: Sequence[list[Step]]) -> list[list[Step]]:
+def _apart(groups: Sequence[list[Step]], counts: Mapping[str, float]) -> list[list[Step]]:
     """Those whose workers none that takes more time has."""
     taken: set[int] = set()
     kept = []
-    for group in sorted(groups, key=_weight, reverse=True):
+    for group in sorted(groups, key=lambda group: _weight(group, counts), reverse=True):
         workers = _workers(group[-1])
         if taken.isdisjoint(workers):
             kept.append(group)
@@ -73,14 +75,9 @@ def _apart(groups: Sequence[list[Step]]) -> list[list[Step]]:
     return kept
 
 
-def _weight(group: Sequence[Step]) -> float:
+def _weight(group: Sequence[Step], counts: Mapping[str, float]) -> float:
     """Seconds of all, as they usually are: a first one, which compiles, must not make those of another look like nothing."""
-    return _count(group) * typical([step.whole for step in group])
-
-
-def _count(group: Sequence[Step]) -> float:
-    """Of how many steps these are a sample."""
-    return sum(step.many for step in group)
+    return counts[group[0].executable] * typical([step.whole for step in group])
 
 
 def _workers(step: Step) -> set[int]:
