@@ -9,7 +9,8 @@ import { Answer, CONTRACT, Hello, Parameters, TARGET, Topic, VERSION } from './c
 import { Snapshot } from './store';
 import { Asked, Talk } from './talk';
 
-const PATIENCE = 1000;
+const PATIENCE = 1000; // milliseconds for what a kernel says at once where it can
+const LATEST = 10 * PATIENCE; // for a way beside the cell: a machine that others use too takes long to make one
 
 export class LiveLink implements IDisposable {
   constructor(readonly kernel: Kernel.IKernelConnection) {
@@ -125,7 +126,9 @@ export class LiveLink implements IDisposable {
   private async _greet(): Promise<void> {
     const kernel = this.kernel;
     const subshell =
-      (await this._busy(2 * PATIENCE)) && !this._isDisposed && !this._comm ? await this._ownSubshell(10 * PATIENCE) : null;
+      (await this._busy(2 * PATIENCE)) && !this._isDisposed && !this._comm
+        ? await this._ownSubshell(late => this._giveBack(late))
+        : null;
     await (subshell ?? kernel.info);
     if (!(await this._open(subshell)) && subshell) {
       this._giveBack(subshell);
@@ -194,7 +197,17 @@ export class LiveLink implements IDisposable {
       }
       await Promise.race([ours.subshellStarted, pause(PATIENCE)]);
     }
-    return ours.subshellId ?? this._ownSubshell();
+    return ours.subshellId ?? this._ownSubshell(late => this._turn(comm, late));
+  }
+
+  /** Where commands go from now on: until then they were held up by the cell. */
+  private _turn(comm: Kernel.IComm, subshell: string): void {
+    if (this._isDisposed || this._comm !== comm) {
+      this._giveBack(subshell);
+      return;
+    }
+    this._route = Promise.resolve(subshell);
+    this._talk.again();
   }
 
   /** Whether the kernel does not say within `patience` milliseconds who it is. */
@@ -215,7 +228,8 @@ export class LiveLink implements IDisposable {
     }
   }
 
-  private async _ownSubshell(patience = PATIENCE): Promise<string | null> {
+  /** A subshell of our own, null where the kernel gives none in time: one that comes after that goes to `late`. */
+  private async _ownSubshell(late: (subshell: string) => void): Promise<string | null> {
     const request = KernelMessage.createMessage<KernelMessage.ICreateSubshellRequestMsg>({
       msgType: 'create_subshell_request',
       channel: 'control',
@@ -224,9 +238,13 @@ export class LiveLink implements IDisposable {
       content: {}
     });
     const future = this.kernel.sendControlMessage(request, true, true);
-    const reply = await Promise.race([future.done, pause(patience)]);
-    const content = (reply as KernelMessage.ICreateSubshellReplyMsg | undefined)?.content;
-    return content?.subshell_id ?? null;
+    const made = future.done.then(reply => (reply as KernelMessage.ICreateSubshellReplyMsg).content.subshell_id ?? null);
+    const inTime = await Promise.race([made, pause(LATEST)]);
+    if (inTime === undefined) {
+      // a kernel that goes meanwhile cancels what it was asked
+      made.then(subshell => subshell && late(subshell)).catch(() => undefined);
+    }
+    return inTime ?? null;
   }
 
   private _post(subshellId: string | null, request: Asked): void {

@@ -40,6 +40,10 @@ class FakeKernel {
   disposed = new Signal<this, void>(this);
   comms: FakeComm[] = [];
   sent: any[] = [];
+  /** Which subshell each of them went to, null for the one that runs cells. */
+  ways: (string | null)[] = [];
+  /** Milliseconds until a subshell is there. */
+  slow = 0;
   /** Messages that are no requests of ours, and the subshells that they went to. */
   beside: [string, string][] = [];
   subshells = true;
@@ -67,6 +71,7 @@ class FakeKernel {
     const { msg_type: type, subshell_id: subshell } = message.header;
     if (type === 'comm_msg') {
       this.sent.push(message.content.data);
+      this.ways.push(subshell ?? null);
     } else {
       this.beside.push([type, subshell]);
     }
@@ -74,7 +79,8 @@ class FakeKernel {
   }
   sendControlMessage(message: any): { done: Promise<unknown> } {
     this.controls.push(message.header.msg_type);
-    return { done: Promise.resolve({ content: { subshell_id: this.subshells ? 'beside' : undefined } }) };
+    const reply = { content: { subshell_id: this.subshells ? 'beside' : undefined } };
+    return { done: this.slow ? new Promise(resolve => setTimeout(() => resolve(reply), this.slow)) : Promise.resolve(reply) };
   }
   announce(hello: object = { v: VERSION, contract: CONTRACT }): FakeComm {
     const comm = this.createComm();
@@ -131,6 +137,49 @@ describe('LiveLink', () => {
     ]);
     expect(kernel.sent.map(request => request.command)).toContain('watch');
     made.dispose();
+  });
+
+  it('waits for a way beside the cell where making one takes long, and turns to it when it comes too late', async () => {
+    vi.useFakeTimers();
+    try {
+      for (const [slow, ways] of [
+        [5000, ['beside']],
+        [30000, [null, 'beside']]
+      ] as const) {
+        kernel = new FakeKernel();
+        kernel.info = new Promise(() => undefined);
+        kernel.slow = slow;
+        const made = link();
+        kernel.announce();
+        void made.command('pause');
+        await vi.advanceTimersByTimeAsync(40000);
+        void made.command('resume');
+        await vi.advanceTimersByTimeAsync(100);
+        const way = (command: string): string | null => kernel.ways[kernel.sent.findIndex(one => one.command === command)];
+        expect([way('pause'), way('resume')]).toEqual([ways[0], 'beside']);
+        expect([...new Set(kernel.ways)]).toEqual(ways);
+        made.dispose();
+      }
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('gives back a way that comes when the kernel has gone', async () => {
+    vi.useFakeTimers();
+    try {
+      kernel.info = new Promise(() => undefined);
+      kernel.slow = 30000;
+      const made = link();
+      kernel.announce();
+      await vi.advanceTimersByTimeAsync(20000);
+      kernel.restart();
+      await vi.advanceTimersByTimeAsync(20000);
+      expect(kernel.controls.at(-1)).toBe('delete_subshell_request');
+      made.dispose();
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('asks for no way beside a kernel that answers, and gives back one that it does not use', async () => {
