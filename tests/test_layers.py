@@ -18,7 +18,7 @@ LAYERS = (
     ("schemas", "formats.schema"),
     ("messages", "formats.messages"),
     ("rings", "core.rings"),
-    ("how often", "core.pace"),
+    ("how often", "core.pace core.counter"),
     ("records of a run", "core.trace"),
     ("devices", "core.device.interface"),
     ("the host", "core.device.host"),
@@ -194,7 +194,7 @@ PUBLIC = ("errors settings core.graph.build core.state.checkpoint core.graph.dev
           "core.run.gate core.grad core.graph.entered core.graph.graph core.graph.program core.graph.subgraph "
           "core.graph.opdef core.ops core.names core.state.tfrecord core.run.session core.graph.shape "
           "core.graph.text core.trace formats.messages formats.values formats.writer")
-RECORDS = "errors settings core.names core.trace core.run.gate"
+RECORDS = "errors settings core.names core.counter core.trace core.run.gate"
 
 # Built-ins that execute text, and the only places that may: each compiles source that this process generated itself.
 EXECUTING = "eval exec compile __import__"

@@ -1,7 +1,9 @@
 """Training that goes on whatever dies, in one call and without a line of user code, to the same bits."""
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.cluster.survival import SERVERS, WORKER, Life, Striker, World, queued
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.dask.launch import let_go
 from workbench.core.state import checkpoint
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -81,7 +84,7 @@ def test_a_lost_scheduler_ends_training_in_one_sentence_and_the_checkpoints_stay
     workers = [Program("distributed.cli.dask_worker", json.loads(place.read_text())["address"], "--nthreads", "1", "--no-nanny",
                      "--memory-limit", "0", "--no-dashboard") for _ in range(3)]
     try:
-        with dask.config.set(quick), Client(scheduler_file=str(place)) as client:
+        with dask.config.set(quick), connected(place) as client:
             eventually(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 3, 90)
 
             def strike() -> None:
@@ -94,6 +97,15 @@ def test_a_lost_scheduler_ends_training_in_one_sentence_and_the_checkpoints_stay
     finally:
         for process in (scheduler, *workers):
             process.close()
+
+
+@contextlib.contextmanager
+def connected(place: Path) -> Iterator[Client]:
+    client = Client(scheduler_file=str(place))
+    try:
+        yield client
+    finally:
+        let_go(client)
 
 
 class Once(wb.train.SessionRunHook):

@@ -4,10 +4,12 @@ from __future__ import annotations
 import functools
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from tests.viz.scenarios import SCENARIOS, Plant, run, task
+from workbench.core.counter import StepCounter
 from workbench.core.trace import Span
 from workbench.viz import verdict
 from workbench.viz.accounting import Accounting
@@ -154,6 +156,39 @@ def test_of_many_short_steps_few_are_accounted_for_and_of_an_evaluation_beside_t
     assert {step.executable for step in accounting.steps} == {"session_0_1", "session_0_2"} and len(accounting.steps) < 12
     assert [group[0].executable for group in replicas(list(accounting.steps))] == ["session_0_1"]
     assert {row.task for row in judge(accounting).rows} >= {slow, task("worker", 0)}
+
+
+def sparse(*replicas: tuple[int, float, Sequence[int]]) -> list[Span]:
+    """Of workers that step each for itself: (worker, seconds of a step, numbers of those that are recorded)."""
+    return [Span(kind, "a", task("worker", worker), f"{task('worker', worker)}/device:CPU:0", 0, number * 5e-3,
+                 number * 5e-3 + took, number, executable=f"session_0_{worker}")
+            for worker, took, numbers in replicas for number in numbers for kind in ("op", "segment", "step")]
+
+
+def counted_as(**steps: int) -> StepCounter:
+    counter = StepCounter()
+    for name, count in steps.items():
+        counter.of(name).steps += count
+    counter.look(10.0)
+    return counter
+
+
+def test_replicas_that_ran_as_often_are_judged_however_few_steps_of_one_were_recorded():
+    accounting = Accounting()
+    accounting.feed(sparse((0, 5e-3, [40, 70]), (1, 5e-3, [1, 2, 3, 4, 50, 60, 61, 62, 80, 90, 91, 92])))
+    accounting.settle(everything=True)
+    found = judge(accounting, counter=counted_as(session_0_0=50, session_0_1=50))
+    assert {row.task for row in found.rows} == {task("worker", 0), task("worker", 1)}
+
+
+def test_what_ran_seldom_is_no_replica_though_all_of_it_is_recorded():
+    """And of what runs elsewhere, which nobody here counts, as much counts as was seen."""
+    accounting = Accounting()
+    accounting.feed(sparse((0, 9e-3, range(5, 100, 10)), (1, 5e-3, [1, 30, 60])))
+    accounting.settle(everything=True)
+    counters = {True: counted_as(session_0_0=10, session_0_1=400), False: counted_as(other=9), None: None}
+    rows = {known: {row.task for row in judge(accounting, counter=counter).rows} for known, counter in counters.items()}
+    assert rows == {True: {task("worker", 1)}, False: rows[None], None: {task("worker", 0), task("worker", 1)}}
 
 
 @pytest.mark.parametrize("steps", [ENOUGH - 1, ENOUGH])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from workbench.core.counter import StepCounter
 from workbench.core.rings import Clock, Ring, Rows, Stages, broken_with, bytes_of_nodes
 from workbench.settings import settings
 
@@ -191,7 +192,7 @@ class Journal:
     """
 
     def __init__(self, capacity: int | None = None, graph_bytes: int | None = None) -> None:
-        self.enabled, self.status = settings.trace, StatusRecord()
+        self.enabled, self.status, self.counter = settings.trace, StatusRecord(), StepCounter()
         self.origin, self.wall_origin = time.perf_counter(), time.time()
         self._lock = threading.RLock()
         size = capacity or settings.trace_capacity
@@ -201,8 +202,7 @@ class Journal:
         self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
         self.ran: tuple[Any, ...] = ("", 0)      # (session, number, …) of the newest step; a plain store: every step writes it
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in
-        self.ended = 0.0             # when the newest step ended
-        self.begun = 0.0             # when the newest training loop began
+        self.ended = self.begun = 0.0      # when the newest step ended, when the newest training loop began
         self.locate: Callable[[int], str] = lambda thread: ""  # what operation a thread is in; sessions know
         self.tellers: dict[Any, tuple[float, Teller]] = {}     # whoever may take long -> (since when, what it does)
         self.kernel: Callable[[str, str], list[tuple[str, str]]] = lambda executable, operation: []  # how it is computed

@@ -148,9 +148,10 @@ class Books:
         """One verdict."""
         made = yield from self._accounting.settling(quiet, FIRST if self._judged is UNKNOWN else ACCOUNTS, self.journal.told)
         self._unsettled = self._accounting.waiting > 0
+        self.journal.counter.look(time.perf_counter())
         if made:
-            summary = yield from judging(self._accounting, self._session(), self.journal.begun)
-            self.regular = tuple(sorted(regular(self._accounting, summary.run)))
+            summary = yield from judging(self._accounting, self._session(), self.journal.begun, self.journal.counter)
+            self.regular = tuple(sorted(regular(self._accounting, summary.run, self.journal.counter)))
             self._judged = summary
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from workbench.core.counter import StepCounter
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.ledger import PARTS
 from workbench.viz.palette import device_order
@@ -20,21 +21,21 @@ SELDOM, LITTLE = 5, 10  # times as often, times as long in all as others: what i
 _PIECES = PARTS.index("pieces")
 
 
-def replicas(steps: Sequence[Step]) -> list[list[Step]]:
+def replicas(steps: Sequence[Step], counter: StepCounter | None = None) -> list[list[Step]]:
     """The newest steps of each executable that steps regularly and whose workers are its own: an asynchronous replica, or the
     only one. Of those that share a worker, as the two halves of a step that is run in two, the one that takes most of the
-    time: one after the other, they hold nobody up."""
+    time: one after the other, they hold nobody up. `counter`: how often they ran, which their records tell only roughly."""
     window = max(8, min(WINDOW, LOOKED_AT // max((len(step.ledger.tasks) for step in steps), default=1)))
-    counts = _counts(steps)
+    counts = _counts(steps, counter)
     groups = _regular(steps, counts)
     return sorted((group[-window:] for group in (groups if len(groups) == 1 else _apart(groups, counts))),
                   key=lambda group: group[0].executable)
 
 
-def regular(accounting: Accounting, run: str) -> set[str]:
+def regular(accounting: Accounting, run: str, counter: StepCounter | None = None) -> set[str]:
     """Executables that `run` steps regularly: not its initialisation, not an evaluation now and then."""
     steps = [step for step in accounting.steps if step.run == run]
-    return {group[0].executable for group in _regular(steps, _counts(steps))}
+    return {group[0].executable for group in _regular(steps, _counts(steps, counter))}
 
 
 def _regular(steps: Sequence[Step], counts: Mapping[str, float]) -> list[list[Step]]:
@@ -48,19 +49,14 @@ def _regular(steps: Sequence[Step], counts: Mapping[str, float]) -> list[list[St
     return [group for group, weight in zip(often, weights) if LITTLE * weight >= most_of_all]
 
 
-def _counts(steps: Sequence[Step]) -> dict[str, float]:
-    """Executable -> how many steps of it there were: those that were seen or, where more, those that numbers between two of
-    its own, with no other's between them, tell of; of short steps few are recorded, of long ones all."""
+def _counts(steps: Sequence[Step], counter: StepCounter | None) -> dict[str, float]:
+    """Executable -> how many steps of it there were since the first of these: as its session counted them or, of what runs
+    elsewhere, as many as were seen; of short steps few are recorded, of long ones all."""
     seen: dict[str, float] = defaultdict(float)
-    told: dict[str, float] = defaultdict(float)
-    before: Step | None = None
-    for step in sorted(steps, key=lambda step: step.start):
-        told[step.executable] += 1
-        if before is not None and before.executable == step.executable:
-            told[step.executable] += max(0, step.number - before.number - 1)
+    for step in steps:
         seen[step.executable] += step.many
-        before = step
-    return {name: max(count, told[name]) for name, count in seen.items()}
+    counted = counter.since(min(step.start for step in steps)) if counter is not None and steps else {}
+    return {name: counted.get(name, count) for name, count in seen.items()}
 
 
 def _apart(groups: Sequence[list[Step]], counts: Mapping[str, float]) -> list[list[Step]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from workbench import errors
@@ -67,7 +68,8 @@ def read(journal: Journal) -> Run:
     accounting.feed(spans)
     steps.feed(accounting.settle(everything=True, accounts=ACCOUNTS), journal.begun)
     series.feed(journal.points_since()[2])
-    summary = complete(judge(accounting, status.session, journal.begun), status)
+    journal.counter.look(time.perf_counter())
+    summary = complete(judge(accounting, status.session, journal.begun, journal.counter), status)
     stages = [r for r in records if graph is not None and r.key == graph.key]
     tasks = sorted({*status.tasks, *(s.task for s in spans)} - {""}, key=device_order)
     return Run(
@@ -77,7 +79,7 @@ def read(journal: Journal) -> Run:
         stages,
         len({r.key for r in records}) - 1,
         series.view(),
-        steps.view(sorted(regular(accounting, summary.run))).view,
+        steps.view(sorted(regular(accounting, summary.run, journal.counter))).view,
         summary,
         tasks,
         status,

@@ -15,6 +15,7 @@ from itertools import repeat
 
 import numpy as np
 
+from workbench.core.counter import StepCounter
 from workbench.core.trace import StatusRecord
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.blame import LEADS, middles
@@ -111,19 +112,21 @@ class _Found:
     usual: float  # what its peers take
 
 
-def judge(accounting: Accounting, run: str | None = None, since: float = 0.0) -> Summary:
+def judge(accounting: Accounting, run: str | None = None, since: float = 0.0, counter: StepCounter | None = None) -> Summary:
     """`judging`, all at once."""
-    return drain(judging(accounting, run, since))
+    return drain(judging(accounting, run, since, counter))
 
 
-def judging(accounting: Accounting, run: str | None = None, since: float = 0.0) -> Slices[Summary]:
-    """The newest steps of `run` (None: that stepped last), of those from `since` on if one is known. Yields now and then."""
+def judging(accounting: Accounting, run: str | None = None, since: float = 0.0,
+            counter: StepCounter | None = None) -> Slices[Summary]:
+    """The newest steps of `run` (None: that stepped last), of those from `since` on if one is known; `counter`: how often its
+    executables ran. Yields now and then."""
     steps = list(accounting.steps)
     if not steps:
         return UNKNOWN
     run = steps[-1].run if run is None or all(step.run != run for step in steps) else run
     steps = [step for step in steps if step.run == run]
-    groups = replicas([step for step in steps if step.start >= since] or steps)
+    groups = replicas([step for step in steps if step.start >= since] or steps, counter)
     everything = [step for group in groups for step in group]
     window = Window([step.ledger for step in everything])
     yield

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed import Client
 
 import workbench as wb
 from workbench import errors
@@ -115,3 +116,16 @@ def test_a_session_does_not_travel_and_says_what_to_do():
         pickle.dumps(session)
     with pytest.raises(errors.UnimplementedError, match="^Cluster" + told):
         pickle.dumps(Cluster.__new__(Cluster))
+
+
+def test_a_client_that_closes_itself_at_that_moment_is_let_go_all_the_same():
+    """As where its scheduler is gone: a connection attempt that was cancelled already raises when it is cancelled again."""
+    client = Client(processes=False, n_workers=0, dashboard_address=None)
+    attempts = client.rpc._connecting["tcp://127.0.0.1:1"]
+
+    def cancelled(reason: str) -> None:
+        attempts.clear()
+        raise RuntimeError("Cannot change state of expiring Timeout")
+    attempts.add(cancelled)
+    launch.let_go(client)
+    assert client.status == "closed" and not attempts

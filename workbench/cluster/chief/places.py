@@ -133,7 +133,7 @@ class DaskWorkers:
         if self._taken:
             self._journal.set_status(page="")
         if self._owns_client:
-            self.client.close()
+            launch.let_go(self.client)
         if self._local is not None:
             self._local.close()
 

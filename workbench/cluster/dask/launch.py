@@ -24,7 +24,7 @@ from workbench.cluster.dask.page import ROUTE, WorkbenchScheduler
 from workbench.cluster.task.host import WorkbenchWorker
 from workbench.core.run.interrupts import deferred_interrupt
 
-__all__ = ["choose_workers", "embedded", "install", "install_page", "more_to_come", "page_of", "resolve"]
+__all__ = ["choose_workers", "embedded", "install", "install_page", "let_go", "more_to_come", "page_of", "resolve"]
 
 logger = logging.getLogger("workbench")
 
@@ -108,6 +108,19 @@ def page_of(client: Client) -> str:
     except (KeyError, AttributeError):      # a scheduler that serves no dashboard
         return ""
     return link.removesuffix("/status") + ROUTE if link else ""
+
+
+def let_go(client: Client) -> None:
+    """Close `client`, also where its scheduler is gone.
+
+    NOTE: distributed 2026.8: a client that gives its scheduler up closes itself; who closes it at that moment cancels the same
+    connection attempt a second time, which raises. The attempt is over then.
+    """
+    try:
+        client.close()
+    except RuntimeError:
+        logger.debug("a client was closed twice at once", exc_info=True)
+        client.close()
 
 
 def resolve(client: Any, timeout: float) -> tuple[Client, bool]:

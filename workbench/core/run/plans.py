@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from workbench.core import trace
 from workbench.core.compile.budget import Budgeted
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.run.local import Runner
@@ -34,13 +35,13 @@ class Executable:
     """What runs steps of a definition, and for the session: where they are recorded, the bytes held, the last use; by device
     what a budget of bytes changed, and the graph that runs there."""
 
-    __slots__ = ("__weakref__", "budgets", "home", "name", "nbytes", "new", "runner", "shares", "used")
+    __slots__ = ("__weakref__", "budgets", "count", "home", "name", "nbytes", "new", "runner", "shares", "used")
 
     def __init__(self, name: str, runner: Runner, home: str, nbytes: int, budgets: Mapping[str, Budgeted],
                  shares: Mapping[str, Graph]) -> None:
         self.name, self.runner, self.home, self.nbytes, self.budgets = name, runner, home, nbytes, budgets
         self.shares = shares
-        self.used = 0      # the number of the step
+        self.used, self.count = 0, trace.journal.counter.of(name)      # the number of the step; how many there were
         self.new = False      # for further shapes, and no step of it came at a time when operations are timed
 
     def pop_new(self) -> bool:

@@ -176,6 +176,7 @@ class Session(Staying):
     def _step(self, form: Form, found: Executable, values: Sequence[Any], traced: bool = False,
               deadline: float | None = None, recorder: StepRecorder | None = None) -> Any:
         step = found.used = self._newest = self._backend.next_step()
+        found.count.steps += 1
         if form.order is not None:
             values = [values[i] for i in form.order]
         journal = trace.journal
