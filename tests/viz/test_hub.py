@@ -310,6 +310,18 @@ def test_a_step_is_sampled_with_all_of_its_spans_or_not_at_all(monkeypatch):
     assert len(sample.of(Batch(spans[:40]), "another run", True)) == 10
 
 
+def test_a_training_that_begins_is_sampled_anew_however_much_the_one_before_it_left():
+    def batch(numbers: range, each: int) -> Batch:
+        return Batch([Span("op", "x", f"/job:worker/task:{i}", "", 0, float(number), number + 0.5, number, executable="s_0")
+                      for number in numbers for i in range(each)])
+    sample = Sample()
+    for first in range(0, 100, 10):
+        sample.of(batch(range(first, first + 10), 400), "s", True, 0.1)
+    assert len(sample.of(batch(range(100, 120), 4), "s", True, 0.5, 110.0)) < 10 + 10, "only of the new one"
+    taken = {piece.step for piece in sample.of(batch(range(100, 130), 4), "s", True, 0.5, 110.0)}
+    assert taken >= set(range(110, 130)) and len(taken & set(range(100, 110))) < 5
+
+
 def test_one_step_in_so_many_stays_so_however_long_a_run_of_many_tasks_goes_on():
     """A step of 256 tasks alone is more than what an update may take: that must not thin out the sample again and again."""
     sample, taken = Sample(), set()

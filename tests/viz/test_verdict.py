@@ -191,6 +191,17 @@ def test_what_ran_seldom_is_no_replica_though_all_of_it_is_recorded():
     assert rows == {True: {task("worker", 1)}, False: rows[None], None: {task("worker", 0), task("worker", 1)}}
 
 
+def test_an_evaluation_is_no_step_of_a_training_of_which_nothing_is_known_yet():
+    """Then what was known before it began is what there is."""
+    accounting = Accounting()
+    accounting.feed(sparse((1, 3e-3, range(0, 100, 5)), (0, 4e-3, [203, 280])))
+    accounting.settle(everything=True)
+    counter = counted_as(session_0_0=2, session_0_1=150)
+    since = 200 * 5e-3
+    assert [row.task for row in judge(accounting, since=since, counter=counter).rows] == [task("worker", 1)]
+    assert [row.task for row in judge(accounting, since=since).rows] == [task("worker", 0)]
+
+
 @pytest.mark.parametrize("steps", [ENOUGH - 1, ENOUGH])
 def test_the_steps_that_begin_a_program_are_no_verdict_on_it(steps):
     """Between an initialisation and the next long seconds may pass in which nothing is wrong."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 
 from workbench.core.trace import Journal, TaskRecord
@@ -33,20 +33,25 @@ FIRST_COST = 0.02  # seconds, at most, that the first one counts for
 class Sample:
     """One step in one, two, four, … of a run: so many that a batch of their spans costs little.
 
-    A step is in it with all of its spans or not at all: another number counts for the steps that nobody has seen yet.
+    A step is in it with all of its spans or not at all: another number counts for the steps that nobody has seen yet. All
+    first steps of a training are in it, however many the one before it had: a short one must not go by unseen.
     """
 
     def __init__(self) -> None:
         self._run = ""
         self._froms, self._strides = [0], [1]  # from each of these steps on, one step in so many
         self._usual = 0.0  # spans of steps in a second
+        self._begun = 0.0  # when the training began that is sampled
 
-    def of(self, batch: Batch, run: str, sparing: bool, seconds: float = SHORTEST) -> list[Piece]:
+    def of(self, batch: Batch, run: str, sparing: bool, seconds: float = SHORTEST, begun: float = 0.0) -> list[Piece]:
         """Those of `batch`, which came within so many `seconds`; fewer later on where these were many and it may be
-        `sparing`."""
+        `sparing`. The newest training began when it was `begun`."""
         if run != self._run:
             self._run, self._froms, self._strides = run, [0], [1]
         pieces = batch.pieces
+        if begun != self._begun and (new := [piece.step for piece in pieces if piece.start >= begun and piece.run == run]):
+            self._begun, self._usual = begun, 0.0
+            self._change(min(new), 1)
         chosen = [piece for piece in pieces if (piece.step * _SCATTER >> 16) % self._stride(piece.step) == 0]
         if sparing and pieces and min(piece.step for piece in pieces) >= self._froms[-1]:
             seen = sum(STEP + len(piece.places) for piece in pieces) / max(SHORTEST, seconds)
@@ -62,7 +67,12 @@ class Sample:
         now = self._strides[-1]
         wanted = 2 * now if self._usual > SAMPLED * now else now // 2 if now > 1 and 4 * self._usual < SAMPLED * now else now
         if wanted != now:
-            self._froms, self._strides = [*self._froms, following][-CHANGES:], [*self._strides, wanted][-CHANGES:]
+            self._change(following, wanted)
+
+    def _change(self, following: int, stride: int) -> None:
+        """From this step on, one in so many."""
+        kept = bisect_left(self._froms, following)
+        self._froms, self._strides = [*self._froms[:kept], following][-CHANGES:], [*self._strides[:kept], stride][-CHANGES:]
 
 
 class Books:
@@ -106,7 +116,7 @@ class Books:
             return count, [steps[i] for i in range(len(steps) - new, len(steps))]
 
     def _advance(self, batch: Batch, now: float) -> None:
-        chosen = self._sample.of(batch, self._session(), self._judged is not UNKNOWN, now - self._looked)
+        chosen = self._sample.of(batch, self._session(), self._judged is not UNKNOWN, now - self._looked, self.journal.begun)
         self._unsettled |= self._accounting.take(batch, chosen)
         if self._work is None and self._unsettled and now >= self._next:
             self._work, self._began = self._working(self._accounting.quiet_since(now)), now

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from workbench.core.counter import StepCounter
+from workbench.core.trace import run_of
 from workbench.viz.accounting import Accounting, Step
 from workbench.viz.ledger import PARTS
 from workbench.viz.palette import device_order
@@ -50,13 +51,13 @@ def _regular(steps: Sequence[Step], counts: Mapping[str, float]) -> list[list[St
 
 
 def _counts(steps: Sequence[Step], counter: StepCounter | None) -> dict[str, float]:
-    """Executable -> how many steps of it there were since the first of these: as its session counted them or, of what runs
-    elsewhere, as many as were seen; of short steps few are recorded, of long ones all."""
+    """Executable -> how many steps of it there were since the first of these, also of those that left none here: as their
+    session counted them or, of what runs elsewhere, as many as were seen; of short steps few are recorded, of long ones all."""
     seen: dict[str, float] = defaultdict(float)
     for step in steps:
         seen[step.executable] += step.many
     counted = counter.since(min(step.start for step in steps)) if counter is not None and steps else {}
-    return {name: counted.get(name, count) for name, count in seen.items()}
+    return {**seen, **{name: count for name, count in counted.items() if run_of(name) == steps[0].run}}
 
 
 def _apart(groups: Sequence[list[Step]], counts: Mapping[str, float]) -> list[list[Step]]:

@@ -126,7 +126,7 @@ def judging(accounting: Accounting, run: str | None = None, since: float = 0.0,
         return UNKNOWN
     run = steps[-1].run if run is None or all(step.run != run for step in steps) else run
     steps = [step for step in steps if step.run == run]
-    groups = replicas([step for step in steps if step.start >= since] or steps, counter)
+    groups = replicas([step for step in steps if step.start >= since], counter) or replicas(steps, counter) or replicas(steps)
     everything = [step for group in groups for step in group]
     window = Window([step.ledger for step in everything])
     yield
