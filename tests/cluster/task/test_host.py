@@ -122,6 +122,23 @@ def test_who_holds_a_tasks_locks_does_not_stop_callers_from_being_let_in(stage):
     assert not handling.done()
 
 
+def test_a_caller_that_stands_still_before_it_shows_the_key_is_told_so_and_let_go(stage):
+    stage.begin(Wire("chief"))
+    stage.host.acceptor.timeout = 0.05
+
+    heard: list[dict] = []
+
+    class StandsStill(Calling):
+        async def write(self, message: dict) -> None:
+            heard.append(message)
+    stage.call(stage.host.acceptor.handle(StandsStill(), vars(Hello(SESSION, THERE, HERE, False, "")), "link", "first"))
+    challenge, answer = heard
+    assert challenge["how"] == "prove"
+    assert answer == {"how": "error", "error": "UnavailableError", "message": (
+        f"{HERE}: {THERE} did not show within 0.05 s that it knows the key of this cluster; its process stands still, swaps or "
+        "is overloaded")}
+
+
 async def _until(holds: Any) -> None:
     while not holds():
         await asyncio.sleep(0.001)

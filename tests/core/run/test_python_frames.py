@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from workbench.cluster.chief.server import Server
 from workbench.cluster.task.host import WorkbenchWorker
 from workbench.core.run.python_frames import current_frames
 
@@ -63,4 +64,11 @@ def test_a_worker_that_hosts_tasks_has_the_guard(monkeypatch: pytest.MonkeyPatch
     worker = SimpleNamespace(handlers={}, loop=SimpleNamespace(asyncio_loop=None))
     monkeypatch.setattr(sys, "_current_frames", None)
     WorkbenchWorker().setup(worker)
+    assert sys._current_frames is current_frames
+
+
+def test_a_process_that_is_a_task_has_the_guard(monkeypatch: pytest.MonkeyPatch):
+    """Dask may have started it: a task of Dask's that is a parameter server runs in a worker with a profiler."""
+    monkeypatch.setattr(sys, "_current_frames", None)
+    Server.create_local_server().close()
     assert sys._current_frames is current_frames

@@ -251,8 +251,13 @@ class Acceptor:
             return
         challenge = admission.nonce()
         await comm.write({"how": "prove", "challenge": challenge})
-        async with asyncio.timeout(self.timeout):
-            answer = await comm.read()
+        try:
+            async with asyncio.timeout(self.timeout):
+                answer = await comm.read()
+        except TimeoutError as late:
+            raise errors.UnavailableError(
+                f"{hello.task}: {hello.source} did not show within {self.timeout:g} s that it knows the key of this cluster; "
+                "its process stands still, swaps or is overloaded") from late
         shown = answer.get("proof") if isinstance(answer, dict) else None
         if not admission.proves(shown, key, challenge, hello.source, hello.task):
             raise errors.FailedPreconditionError(f"{hello.task}: {hello.source} does not know the key of this cluster; only "

@@ -41,7 +41,6 @@ class WorkbenchWorker(WorkerPlugin):
     host: TaskHost | None = None
 
     def setup(self, worker: Any) -> None:
-        guard_profilers()
         define_engine("graph", GraphEngine)
         self.host = TaskHost(worker)
         worker.handlers[upgrade.OP] = self.host.acceptor.handle
@@ -75,6 +74,7 @@ class TaskHost:
     container: Container | None = None
 
     def __init__(self, worker: Any) -> None:
+        guard_profilers()
         self._worker = worker
         self._loop: asyncio.AbstractEventLoop = worker.loop.asyncio_loop
         self._lock = threading.Lock()
