@@ -205,6 +205,32 @@ describe('rows', () => {
   });
 });
 
+describe('what is selected', () => {
+  const { view } = named('all even');
+  const board = new Board({ look: () => undefined, selected: () => undefined });
+  const rows = (first: number, lanes: TimelineView['lanes']) =>
+    board.show({ ...view, first, lanes, lane_count: view.lane_count + 1 }, new Set(), new Set());
+
+  it('stays on its rows where others come above them or are scrolled away, until one of them goes or another step comes', () => {
+    rows(0, view.lanes);
+    const tops = layRows(view.lanes).map(row => row.top + 2);
+    board.select([300, tops[2]], [600, tops[4]]);
+    expect(board.selection).toMatchObject({ first: 2, last: 4 });
+    rows(0, [{ ...view.lanes[0], label: 'a late thread' }, ...view.lanes]);
+    expect(board.selection).toMatchObject({ first: 3, last: 5 });
+    rows(2, view.lanes.slice(2));
+    expect(board.selection).toMatchObject({ first: 0, last: 2 });
+    rows(3, view.lanes.slice(3));
+    expect(board.selection).toBeNull();
+    rows(0, view.lanes);
+    board.select([300, tops[2]], [600, tops[4]]);
+    board.pick(view.step + 1);
+    board.show({ ...view, step: view.step + 1 }, new Set(), new Set());
+    expect(board.selection).toBeNull();
+    board.dispose();
+  });
+});
+
 const none = () => {
   throw new Error('nothing is asked for');
 };

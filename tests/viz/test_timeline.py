@@ -187,6 +187,17 @@ def test_a_stretch_of_time_may_reach_beyond_the_step():
     assert 0 < sum(narrow.count) < sum(one.count)
 
 
+def test_rows_stay_while_somebody_moves_through_a_step():
+    """Nothing jumps under the hands, and what is selected are the same rows: also those that do nothing in the stretch."""
+    hub = hub_of(journal_of(run(Plant(workers=3, servers=1, steps=12, work={SLOW: 3.0}))))
+    whole = shown(hub, step=7)
+    assert {lane.task for lane in whole.lanes} == {PS, *(task("worker", i) for i in range(3))}
+    for start, end in ((0.5, 0.6), (0.0, 0.05), (0.2, 0.9), (0.9, 1.1), (-0.5, 0.1), (-1.0, 2.0)):
+        part = shown(hub, step=7, start=start * whole.length, end=end * whole.length)
+        assert part.lanes == whole.lanes and part.lane_count == len(whole.lanes)
+        assert tracks(part, "work") <= tracks(whole, "work") and (part.path_lane, part.path) == (whole.path_lane, whole.path)
+
+
 def test_who_moves_through_a_step_has_it_read_once_until_more_of_it_comes(monkeypatch):
     journal = journal_of(run(Plant(workers=3, servers=1, steps=6)))
     hub, read, between = hub_of(journal), list[int](), Rows.between

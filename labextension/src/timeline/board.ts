@@ -10,7 +10,7 @@ import { arrowAt, type Frame, markAt, next } from './hit';
 import { paint } from './paint';
 import { asked, AXIS, layRows, LOW, rowAt, SIDE } from './rows';
 import { Tip } from './tip';
-import type { Selection } from './totals';
+import { carried, type Selection } from './totals';
 import { ofArrow, ofMark, summary } from './words';
 
 export interface Listener {
@@ -52,9 +52,7 @@ export class Board implements Hands {
     }
     if (view !== this.view) {
       const other = view.step !== this.view?.step || view.run !== this.view?.run;
-      if (other || view.first !== this.view?.first) {
-        this.selection = null;
-      }
+      this.selection = other || !this.selection ? null : carried(this.selection, this.view!.lanes, view.lanes);
       if (!this.pinned || !this._stretch) {
         this._stretch = { start: view.start, end: view.end };
       }

@@ -1,5 +1,5 @@
 /** How much of a stretch of time is work, transfer and waiting, over the rows that are in sight. */
-import type { TimelineView } from '../contract';
+import type { Lane, TimelineView } from '../contract';
 import type { Stretch } from '../kit/stretch';
 
 /** A stretch of time on some of the rows. */
@@ -16,6 +16,14 @@ export interface Totals {
   rows: number;
   /** Milliseconds from the first moment to the last. */
   length: number;
+}
+
+/** The same rows among others; null where its first or its last one is not among them. */
+export function carried(selection: Selection, from: Lane[], to: Lane[]): Selection | null {
+  const [first, last] = [selection.first, selection.last].map(row =>
+    to.findIndex(lane => lane.task === from[row]?.task && lane.label === from[row].label)
+  );
+  return first < 0 || last < 0 ? null : { ...selection, first, last };
 }
 
 /** What a mark that lies partly inside has covered is divided evenly; marks of a row come by their beginnings. */

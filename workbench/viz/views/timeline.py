@@ -191,20 +191,18 @@ class Timeline(View):
         """What is not on a visible row is only looked at as far as its rows, and messages between it and those, say."""
         start = step.start + 1e-3 * params.start
         end = step.start + 1e-3 * params.end if params.end > params.start else step.end
-        whole, own, cut = self._read(step)
-        if step.start <= start and end <= step.end and not cut:
-            batch = whole.only((whole.start <= end) & (whole.end >= start))
-        else:
-            batch, cut = self._between(self._steps.within(start, end), start, end)
-        idle = _idle(own, batch, step.end)
-        drawn, codes, kinds = self._rows.of(batch, len(idle.task) > 0, bool(params.links))
+        near, own, cut = self._near(step, start, end)
+        idle = _idle(own, near, step.end)
+        drawn, codes, kinds = self._rows.of(near, len(idle.task) > 0, bool(params.links))
+        inside = (near.start <= end) & (near.end >= start)
+        batch, codes, kinds = near.only(inside), codes[inside], kinds[inside]
         rows, count = max(1, min(params.rows, ROWS)), len(drawn.rows)
         shown = range(count)[(first := _first(params, drawn.owners, rows)) :][:rows]
-        seen = np.zeros(len(batch.names.texts), bool)
-        seen[drawn.task[shown.start : shown.stop]] = True
-        near = seen[batch.task]
-        visible, leaves = batch.only(near), np.where(batch.senders >= 0, batch.start[batch.senders], -np.inf)[near]
-        on = On(drawn.lane(codes[near]), kinds[near], drawn.track(visible.task, "wait"))
+        tasks = np.zeros(len(batch.names.texts), bool)
+        tasks[drawn.task[shown.start : shown.stop]] = True
+        seen = tasks[batch.task]
+        visible, leaves = batch.only(seen), np.where(batch.senders >= 0, batch.start[batch.senders], -np.inf)[seen]
+        on = On(drawn.lane(codes[seen]), kinds[seen], drawn.track(visible.task, "wait"))
         parts = joined([parts_of(visible, on, leaves), _waits(idle, drawn, len(visible))])
         marks = marks_of(parts, shown, start, end, max(50, min(params.pixels, 4000)))
         names, transfers = Names(), drawn.lane(codes) - shown.start
@@ -219,6 +217,18 @@ class Timeline(View):
             step.run, step.number, step.start - self.journal.origin, 1e3 * (step.end - step.start), 1e3 * (start - step.start),
             1e3 * (end - step.start), *bounds, [Lane(*lane) for lane in drawn.described(shown)], first, count, list(KINDS),
             names.texts, *columns)
+
+    def _near(self, step: Recorded, start: float, end: float) -> tuple[Batch, Batch, int]:
+        """The spans that a picture of a stretch has rows for, those that belong to the step, and how many more could not be
+        looked at: as long as some of the step is in sight all of it has rows, so that they do not come and go."""
+        whole, own, cut = self._read(step)
+        first, last = min(start, step.start), max(end, step.end)
+        if (first, last) == (step.start, step.end) and not cut:
+            return whole, own, 0
+        if cut or start > step.end or end < step.start:
+            first, last = start, end
+        near, cut = self._between(self._steps.within(first, last), first, last)
+        return near, own, cut
 
     def _read(self, step: Recorded) -> tuple[Batch, Batch, int]:
         """The spans that reach into a step, those that belong to it, and how many more there are that could not be looked at:
