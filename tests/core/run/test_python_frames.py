@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from workbench import errors
+from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.chief.server import Server
 from workbench.cluster.task.host import WorkbenchWorker
 from workbench.core.run.python_frames import current_frames
@@ -64,6 +66,14 @@ def test_a_worker_that_hosts_tasks_has_the_guard(monkeypatch: pytest.MonkeyPatch
     worker = SimpleNamespace(handlers={}, loop=SimpleNamespace(asyncio_loop=None))
     monkeypatch.setattr(sys, "_current_frames", None)
     WorkbenchWorker().setup(worker)
+    assert sys._current_frames is current_frames
+
+
+def test_a_process_that_drives_tasks_has_the_guard(monkeypatch: pytest.MonkeyPatch):
+    """It may hold a scheduler, as a notebook with a LocalCluster does, whose loop Dask looks at 100 times a second."""
+    monkeypatch.setattr(sys, "_current_frames", None)
+    with pytest.raises(errors.UnavailableError):
+        Cluster("tcp://127.0.0.1:1", connect_timeout=0.2)
     assert sys._current_frames is current_frames
 
 

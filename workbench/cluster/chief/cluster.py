@@ -29,6 +29,7 @@ from workbench.cluster.link.upgrade import Hello, host_identity
 from workbench.cluster.wire import messages as m
 from workbench.core.run.interrupts import deferred_interrupt
 from workbench.core.run.local import Told
+from workbench.core.run.python_frames import guard_profilers
 from workbench.core.run.staying import Staying
 from workbench.core.trace import Journal, journal
 
@@ -68,6 +69,7 @@ class Cluster(Staying):
 
     def _prepare(self, tasks: tuple[str, ...], home: str, engine: str, heartbeat: float, step_deadline: float | None,
                  connect_timeout: float, unix: bool, device_types: Mapping[str, str], journal: Journal) -> None:
+        guard_profilers()
         self.tasks, self.home = tasks, home                     # home: where operations go that ask for nothing, "" any worker
         self.session, self._key = secrets.randbits(63), secrets.token_bytes(KEY_BYTES)      # a name, and a secret
         self.heartbeat, self.step_deadline = heartbeat, step_deadline

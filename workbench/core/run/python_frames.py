@@ -31,5 +31,6 @@ current_frames = _look if sys.version_info >= (3, 12) else _without_collecting
 
 
 def guard_profilers() -> None:
-    """Others in this process look in the same way: Dask's profiler does 100 times a second in a worker that works."""
+    """Others in this process look in the same way: Dask's profiler does 100 times a second, at its loops and at what a
+    worker computes."""
     sys._current_frames = current_frames
