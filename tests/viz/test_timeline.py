@@ -192,7 +192,7 @@ def test_rows_stay_while_somebody_moves_through_a_step():
     hub = hub_of(journal_of(run(Plant(workers=3, servers=1, steps=12, work={SLOW: 3.0}))))
     whole = shown(hub, step=7)
     assert {lane.task for lane in whole.lanes} == {PS, *(task("worker", i) for i in range(3))}
-    for start, end in ((0.5, 0.6), (0.0, 0.05), (0.2, 0.9), (0.9, 1.1), (-0.5, 0.1), (-1.0, 2.0)):
+    for start, end in ((0.5, 0.6), (0.0, 0.05), (0.2, 0.9), (0.9, 1.1), (-0.5, 0.1), (-1.0, 2.0), (300.0, 400.0)):
         part = shown(hub, step=7, start=start * whole.length, end=end * whole.length)
         assert part.lanes == whole.lanes and part.lane_count == len(whole.lanes)
         assert tracks(part, "work") <= tracks(whole, "work") and (part.path_lane, part.path) == (whole.path_lane, whole.path)

@@ -220,7 +220,8 @@ class Timeline(View):
 
     def _near(self, step: Recorded, start: float, end: float) -> tuple[Batch, Batch, int]:
         """The spans that a picture of a stretch has rows for, those that belong to the step, and how many more could not be
-        looked at: as long as some of the step is in sight all of it has rows, so that they do not come and go."""
+        looked at: as long as some of the step is in sight all of it has rows, so that they do not come and go, and where
+        nothing was recorded it keeps them."""
         whole, own, cut = self._read(step)
         first, last = min(start, step.start), max(end, step.end)
         if (first, last) == (step.start, step.end) and not cut:
@@ -228,7 +229,7 @@ class Timeline(View):
         if cut or start > step.end or end < step.start:
             first, last = start, end
         near, cut = self._between(self._steps.within(first, last), first, last)
-        return near, own, cut
+        return near if len(near) else whole, own, cut
 
     def _read(self, step: Recorded) -> tuple[Batch, Batch, int]:
         """The spans that reach into a step, those that belong to it, and how many more there are that could not be looked at:
