@@ -3,7 +3,8 @@
     python -m benchmarks.neighbour [softmax] [mlp] [lenet] [cluster] [--busy 0,1,2] [--pools] [--rounds N] [--seconds S]
 
 Every framework runs in a process of its own and they take turns, so that no thread pool but its own disturbs it; `--pools`
-adds ours in a process in which torch, TensorFlow and JAX were loaded, and have worked, before. 0, 1 or 2 processes
+adds ours in a process in which torch, TensorFlow and JAX were loaded, and have worked, before, and in one that imported
+ours before it loaded them, which bounds how long threads wait, as in kernels of `workbench lab`. 0, 1 or 2 processes
 compute meanwhile. What counts is the mean of all steps of a turn, since training takes their sum; beside busy processes
 some steps take many times the median. First the weights must agree. Peers that are not installed are left out.
 """
@@ -151,10 +152,12 @@ def framework(name: str) -> Any:
 # Processes
 
 
-def contestant(name: str, work: Work, pools: bool, processor: bool, pipe: Connection) -> None:
-    """In a process of its own: prepare, then time a batch of steps whenever asked."""
+def contestant(name: str, work: Work, pools: bool, first: bool, processor: bool, pipe: Connection) -> None:
+    """In a process of its own: prepare, then time a batch of steps whenever asked; `pools` wake before, or behind `first`."""
     clock = time.process_time if processor else time.perf_counter
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if first:
+        framework(name)
     if pools:
         wake_pools()
     step, weights = work(name)
@@ -206,10 +209,12 @@ def busy(count: int) -> Iterator[None]:
 class Contestant:
     """A framework in its process."""
 
-    def __init__(self, name: str, work: Work, pools: bool = False, processor: bool = False) -> None:
+    def __init__(self, name: str, work: Work, processor: bool = False) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=contestant, args=(name, work, pools, processor, theirs))
+        who, *where = name.split(" among")
+        self.process = spawn.Process(target=contestant, args=(
+            who, work, bool(where), "first" in name, processor, theirs))
         self.process.start()
         theirs.close()
         self.weights = self.pipe.recv()
@@ -228,8 +233,8 @@ class Contestant:
 def names(work: Work, pools: bool, peers: Mapping[str, str]) -> list[str]:
     if work is cluster:
         return ["ours", *(["TF1 session"] if importlib.util.find_spec("tensorflow") else [])]
-    return ["ours", *(["ours among pools"] if pools else []), *(n for n, module in peers.items()
-                                                                if importlib.util.find_spec(module))]
+    among = ["ours among pools", "ours among pools, imported first"] if pools else []
+    return ["ours", *among, *(n for n, module in peers.items() if importlib.util.find_spec(module))]
 
 
 def compare(title: str, work: Work, neighbours: Sequence[int], pools: bool, rounds: int, seconds: float,
@@ -244,7 +249,7 @@ def compare(title: str, work: Work, neighbours: Sequence[int], pools: bool, roun
     with ExitStack() as stack:
         contestants = {}
         for name in names(work, pools, peers):
-            one = contestants[name] = Contestant(name.split(" among")[0], work, "among" in name, processor)
+            one = contestants[name] = Contestant(name, work, processor)
             stack.callback(one.close)
             agree(f"{title}, {name}", contestants["ours"].weights, one.weights)
         order, quiet = list(contestants), 0.0

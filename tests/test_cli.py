@@ -520,6 +520,12 @@ def test_version_and_help():
                                              ("trace",): ("inspect", "export")}[tuple(arguments)])
 
 
+def test_a_python_runs_its_own_command_line():
+    done = subprocess.run([sys.executable, "-m", "workbench", "version"], capture_output=True, text=True, timeout=60,
+                          check=True)
+    assert done.stdout == f"{workbench.__version__}\n"
+
+
 # -- lab
 
 @pytest.fixture

@@ -156,6 +156,7 @@ LAYERS = (
     ("historic names", "tf1.*"),
     ("commands", "commands.*"),
     ("command line", "cli"),
+    ("its module", "__main__"),
 )
 
 # Modules of one of these may import each other, without cycles.

@@ -14,7 +14,7 @@ from typing import Any, Final
 from workbench.heap import keep_memory
 from workbench.settings import settings
 
-__all__ = ["limit_spinning", "prepare_environment", "spins_long"]
+__all__ = ["SPINS", "limit_spinning", "prepare_environment", "spins_long"]
 
 SPINS: Final = "60000"
 """How often a waiting OpenMP thread looks for work before it sleeps: some 0.6 to 2 ms, longer than what lies between two

@@ -74,6 +74,19 @@ def test_threads_that_spin_long_are_half_as_many_where_others_use_all(cores: int
     assert machine.crowd.leaves(cores) == left and machine.crowd.everywhere == (others > cores - 0.5)
 
 
+def test_who_loaded_openmp_too_early_is_told_once_and_only_where_it_costs(caplog: pytest.LogCaptureFixture) -> None:
+    crowds._advise.cache_clear()
+    for cores, others, spins in ((2, 2.0, False), (2, 0.7, True), (1, 1.0, True)):
+        Machine(cores, spins).goes_on(own=1.0, others=others)
+        assert not caplog.records
+    for _ in range(2):
+        machine = Machine(2, spins=True)
+        machine.goes_on(own=1.0, others=2.0)
+        machine.goes_on(own=1.0, others=2.0)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert all(word in caplog.text for word in ("OpenMP", "Import workbench first", "GOMP_SPINCOUNT=60000"))
+
+
 @pytest.mark.parametrize("cores", [1, 2, 4, 16])
 def test_who_waits_for_a_core_beside_others_takes_its_part_of_each_until_one_is_left(cores: int) -> None:
     machine = Machine(cores)

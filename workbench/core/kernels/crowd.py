@@ -8,6 +8,8 @@ they use up in waiting for each other what they get, and half as many, which the
 """
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import threading
 import time
@@ -15,7 +17,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from workbench.core.threads import core_count, usable_cores
-from workbench.environment import spins_long
+from workbench.environment import SPINS, spins_long
 
 __all__ = ["Crowd", "crowd"]
 
@@ -30,6 +32,7 @@ WAITED: Final = 0.15
 """Part of its time from which on a thread that waited for a core was kept from it by others, and they by the thread."""
 CAME_TOO, LEFT_TOO = 0.15, 0.1
 """The same parts where they kept each other from a core: who uses a little of it would use all."""
+_logger = logging.getLogger("workbench")
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -54,6 +57,14 @@ def wanted_seconds() -> tuple[float, float]:
     except (OSError, ValueError):
         return time.thread_time(), 0.0
     return int(ran) / 1e9, int(waited) / 1e9
+
+
+@functools.cache
+def _advise() -> None:
+    """Once in a process, where it costs: who reads it can mend it."""
+    _logger.warning("another package loaded the OpenMP runtime before workbench was imported, so that threads wait busily for "
+                    "milliseconds; while other processes use every core, half as many threads compute here. Import workbench "
+                    "first, or set GOMP_SPINCOUNT=%s before Python starts, as `workbench lab` does for its kernels", SPINS)
 
 
 class Look(NamedTuple):
@@ -110,6 +121,8 @@ class Crowd:
             self.taken += 1
         while self.taken and others < self.taken - 1 + left:
             self.taken -= 1
+        if self.everywhere and self.cores > 1 and self._spins():
+            _advise()
 
     def leaves(self, threads: int) -> int:
         """Threads for a kernel that could use `threads`: all, or some parts of them, so that few kinds of kernels are made."""
