@@ -18,6 +18,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.core.run.session import _OP_PERIOD
 from workbench.core.trace import Journal, journal
 from workbench.viz.accounting import Accounting
+from workbench.viz.books import books_of
 from workbench.viz.chrome import to_chrome
 from workbench.viz.graph_view import choose_graph
 from workbench.viz.hub import Hub
@@ -56,10 +57,11 @@ def run(client, request) -> Iterator[SimpleNamespace]:
             watcher.watch({"steps": {}, "work": {}})
 
             def accounted() -> bool:
-                """Views account for what came a slice at a time, in look after look."""
+                """Views account for what came a slice at a time, in look after look; until then they show the run before."""
                 hub.look()
-                return all({row.task for row in rows} == set(TASKS) for rows in (hub.whole("work").rows,
-                                                                                hub.whole("steps").tasks))
+                shown = hub.whole("work").rows, hub.whole("steps").tasks
+                return books_of(journal).summary.run == session.name and all({row.task for row in rows} == set(TASKS)
+                                                                             for rows in shown)
             eventually(accounted)
         spans = [s for s in journal.spans_since(before[1])[2] if s.step >= 0]
         doubt = {task: max(error for _, _, error in journal.clock_table(task)) for task in TASKS}

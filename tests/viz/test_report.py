@@ -14,11 +14,12 @@ import pytest
 from tests.viz import fixtures
 from workbench import errors
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span, StatusRecord
-from workbench.viz.kept_graph import keep
+from workbench.viz.kept_graph import _geometry, keep
 from workbench.viz.picture import picture, rewrite_picture, series_picture
 from workbench.viz.report import render_report, write_report
 from workbench.viz.report_data import read
-from workbench.viz.schema import Series, SeriesView
+from workbench.viz.schema import GraphEdges, GraphNode, GraphView, Series, SeriesView
+from workbench.viz.svg import to_places
 from workbench.viz.units import ms
 
 FACTS = {"Accuracy": "91.8 %", "Final loss": 0.42131, "Steps": 1000}
@@ -169,6 +170,38 @@ def test_a_report_keeps_attributes_and_gradients_and_a_picture_for_each_that_the
     assert [link.id for link in kept.details[product].gradients] == [slope]
     assert [link.id for link in kept.details[slope].gradient_of] == [product]
     assert any(slope in [node.id for node in look.update.picture.nodes] for look in kept.looks)
+
+
+LOST = """digraph {
+  subgraph "cluster_ps0" {
+    apply0 [label="apply_1\\n4 operations", shape=box]; pushes0 [label="worker_pushes", shape=box];
+    sent0 [label="apply_gradient_descent\\nsend", shape=rarrow];
+  }
+  subgraph "cluster_ps1" { apply1; pushes1; weights1; gradients1; sent1 }
+  subgraph "cluster_worker1" { receive; send }
+  apply0 -> sent0; gradient0 -> apply0 [label=" 784×128"]; gradient0 -> begin0; sent0 -> receive;
+  read0 -> receive [label=" 784×128"]; pushes0 -> begin0; apply1 -> sent1; weights1 -> apply1; weights1 -> read1;
+  gradients1 -> apply1 [label=" 3 tensors"]; gradients1 -> begin1; sent1 -> receive; pushes1 -> begin1;
+  send -> gradient0 [label=" 784×128"]; send -> gradients1;
+}"""
+"""A part of what an asynchronous replica runs: Graphviz finds no way for the labelled edge to `apply0`, and says nothing."""
+
+
+def test_an_edge_whose_label_is_in_the_way_is_drawn_without_it():
+    (places,), still = to_places([LOST], LOST, 20.0)
+    assert len(places["edges"]) == 15 and all("pos" in one for one in places["edges"])
+    assert sorted(one["label"] for one in places["edges"] if one.get("label")) == [" 3 tensors", *[" 784×128"] * 2]
+    assert still.count('class="edge"') == 15 and still.count("784×128") == 2
+
+
+def test_an_edge_without_any_way_is_a_straight_line():
+    nodes = [GraphNode(name, "op", "op", "add", "", 1, 1, -1, False) for name in ("a", "b")]
+    view = GraphView("key", nodes, GraphEdges([0], [1], [8], [0], [""]), [])
+    objects = [{"_gvid": number, "name": name, "pos": f"{x},10", "width": "0.5", "height": "0.25"}
+               for number, (name, x) in enumerate((("a", 20), ("b", 120)))]
+    found = _geometry(view, {"bb": "0,0,140,100", "objects": objects, "edges": [{"_gvid": 0, "tail": 0, "head": 1}]})
+    line, = found["lines"]
+    assert line.flows == [0] and line.points == pytest.approx([38, 90, 38 + 64 / 3, 90, 38 + 128 / 3, 90, 102, 90])
 
 
 @pytest.mark.browser

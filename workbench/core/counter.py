@@ -46,9 +46,9 @@ class StepCounter:
             self._looks.append((now, ran))
 
     def since(self, start: float) -> dict[str, int]:
-        """Executable -> its steps from `start` until the newest look, with those between `start` and the look before it."""
+        """Executable -> its steps from `start` until now, with those between `start` and the look before it."""
         with self._lock:
-            found = dict.fromkeys(self._counts, 0)
+            found = {name: count.steps - count.seen for name, count in self._counts.items()}
             for now, ran in self._looks:
                 if now > start:
                     for name, steps in ran.items():

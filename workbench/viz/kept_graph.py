@@ -132,7 +132,10 @@ def _geometry(view: GraphView, places: Mapping[str, Any]) -> dict[str, Any]:
     flows = defaultdict(list)
     for number, (source, target) in enumerate(zip(view.edges.sources, view.edges.targets)):
         flows[view.nodes[source].id, view.nodes[target].id].append(number)
-    lines = [_line(one, flows[names[one["tail"]], names[one["head"]]], view, top) for one in places.get("edges", ())]
+    lines = []
+    for one in places.get("edges", ()):
+        tail, head = names[one["tail"]], names[one["head"]]
+        lines.append(_line(one, _way(one, boxes[tail], boxes[head], top), flows[tail, head], view, top))
     none = {"x": 0.0, "y": 0.0, "width": 0.0, "height": 0.0}
     return {"boxes": [boxes.get(node.id, none) for node in view.nodes], "lines": lines,
             "size": {"x": 0.0, "y": 0.0, "width": right - left, "height": top - bottom}}
@@ -146,12 +149,30 @@ def _box(one: Mapping[str, Any], top: float) -> dict[str, float]:
     return {"x": x - width / 2, "y": top - y - height / 2, "width": width, "height": height}
 
 
-def _line(one: Mapping[str, Any], flows: list[int], view: GraphView, top: float) -> Line:
-    pairs = [_numbers(pair) for pair in one["pos"].split() if not pair.startswith("e,")]
+def _line(one: Mapping[str, Any], points: list[float], flows: list[int], view: GraphView, top: float) -> Line:
     x, y = _numbers(one.get("lp", "0,0"))
-    points = [value for x0, y0 in pairs for value in (x0, top - y0)]
     control = bool(flows) and all(view.edges.kinds[flow] == CONTROL for flow in flows)
     return Line(points, flows, control, one.get("label", "").strip(), x, top - y)
+
+
+def _way(one: Mapping[str, Any], tail: Mapping[str, float], head: Mapping[str, float], top: float) -> list[float]:
+    """The points of an edge's curve; a straight line from box to box where Graphviz found no way."""
+    if "pos" in one:
+        pairs = [_numbers(pair) for pair in one["pos"].split() if not pair.startswith("e,")]
+        return [value for x, y in pairs for value in (x, top - y)]
+    (x0, y0), (x1, y1) = _border(tail, head), _border(head, tail)
+    return [value for part in (0, 1 / 3, 2 / 3, 1) for value in (x0 + part * (x1 - x0), y0 + part * (y1 - y0))]
+
+
+def _border(box: Mapping[str, float], other: Mapping[str, float]) -> tuple[float, float]:
+    """Where the line between the middles of two boxes leaves the first."""
+    (x, y), (to_x, to_y) = _middle(box), _middle(other)
+    far = max(2 * abs(to_x - x) / (box["width"] or 1), 2 * abs(to_y - y) / (box["height"] or 1), 1)
+    return x + (to_x - x) / far, y + (to_y - y) / far
+
+
+def _middle(box: Mapping[str, float]) -> tuple[float, float]:
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def _numbers(text: str) -> list[float]:

@@ -50,11 +50,24 @@ _LAYOUT = (
 _FORMS = """
 import json, sys
 import pygraphviz, pygraphviz.graphviz as library
-def forms(dot, wanted):
-    context, graph = library.gvContextWithBuiltins(), pygraphviz.AGraph(string=dot)
+def laid_out(graph, wanted):
+    context = library.gvContextWithBuiltins()
     if library.gvLayout(context, graph.handle, b"dot"):
         raise SystemExit("it failed")
     return [library.gvRenderData(context, graph.handle, form.encode())[1].decode() for form in wanted]
+def forms(dot, wanted):
+    graph = pygraphviz.AGraph(string=dot)
+    places, *found = laid_out(graph, ["json0", *wanted])
+    places = json.loads(places)
+    names = {one["_gvid"]: one["name"] for one in places.get("objects", ())}
+    lost = [(names[one["tail"]], names[one["head"]]) for one in places.get("edges", ()) if "pos" not in one]
+    if lost:
+        graph = pygraphviz.AGraph(string=dot)
+        for edge in graph.edges():
+            if edge in lost:
+                edge.attr["label"] = ""
+        found = laid_out(graph, wanted)
+    return found
 json.dump({dot: forms(dot, wanted) for dot, wanted in json.load(sys.stdin).items()}, sys.stdout)
 """
 _one_at_a_time = threading.Lock()  # the Graphviz library keeps global state
@@ -78,7 +91,8 @@ def to_plain(dot: str, deadline: float | None = None) -> str:
 def to_places(dots: Sequence[str], still: str, deadline: float) -> tuple[list[Any], str]:
     """Where everything of each of `dots` lies, as Graphviz's JSON, and the drawing of `still`, cleaned.
 
-    What is there twice is laid out once. Ends after `deadline` s and raises as `to_svg` does.
+    What is there twice is laid out once. Graphviz finds no way for some labelled edges between nodes side by side: they are
+    drawn without their labels. Ends after `deadline` s and raises as `to_svg` does.
     """
     wanted = {dot: ["json0"] for dot in dots}
     wanted.setdefault(still, []).append("svg")
