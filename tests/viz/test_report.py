@@ -19,7 +19,7 @@ from workbench.viz.picture import picture, rewrite_picture, series_picture
 from workbench.viz.report import render_report, write_report
 from workbench.viz.report_data import read
 from workbench.viz.schema import GraphEdges, GraphNode, GraphView, Series, SeriesView
-from workbench.viz.svg import to_places
+from workbench.viz.svg import to_places, to_plain, to_svg
 from workbench.viz.units import ms
 
 FACTS = {"Accuracy": "91.8 %", "Final loss": 0.42131, "Steps": 1000}
@@ -191,7 +191,9 @@ def test_an_edge_whose_label_is_in_the_way_is_drawn_without_it():
     (places,), still = to_places([LOST], LOST, 20.0)
     assert len(places["edges"]) == 15 and all("pos" in one for one in places["edges"])
     assert sorted(one["label"] for one in places["edges"] if one.get("label")) == [" 3 tensors", *[" 784×128"] * 2]
-    assert still.count('class="edge"') == 15 and still.count("784×128") == 2
+    for drawing in (still, to_svg(LOST), to_svg(LOST, 20.0)):
+        assert drawing.count('class="edge"') == 15 and drawing.count("784×128") == 2
+    assert to_plain(LOST).count("\nedge ") == 15
 
 
 def test_an_edge_without_any_way_is_a_straight_line():

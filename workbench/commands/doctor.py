@@ -5,7 +5,6 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -164,9 +163,9 @@ def _front_end() -> Iterator[Finding]:
     checkout = find_checkout(Path.cwd())
     yield Finding("tour", "ok" if checkout else "optional", str(checkout / TOUR) if checkout else "not found",
                   "" if checkout else "run in a checkout, or pass a notebook to `workbench lab`")
-    dot = shutil.which("dot") or importlib.util.find_spec("pygraphviz")
-    yield Finding("Graphviz", "ok" if dot else "optional", "found" if dot else "none",
-                  "" if dot else "pip install pygraphviz")
+    graphviz = importlib.util.find_spec("pygraphviz")
+    yield Finding("Graphviz", "ok" if graphviz else "optional", "found" if graphviz else "none",
+                  "" if graphviz else "pip install pygraphviz")
 
 
 def _data_folders() -> list[Path]:

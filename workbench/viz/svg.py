@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from workbench import errors
+from workbench.viz import layouts
 
 __all__ = ["clean", "to_places", "to_plain", "to_svg"]
 
@@ -43,33 +43,6 @@ _ATTRIBUTES = frozenset(
         "y",
     )
 )
-_LAYOUT = (
-    "import sys, pygraphviz; "
-    "sys.stdout.buffer.write(pygraphviz.AGraph(string=sys.stdin.read()).draw(format=sys.argv[1], prog='dot'))"
-)
-_FORMS = """
-import json, sys
-import pygraphviz, pygraphviz.graphviz as library
-def laid_out(graph, wanted):
-    context = library.gvContextWithBuiltins()
-    if library.gvLayout(context, graph.handle, b"dot"):
-        raise SystemExit("it failed")
-    return [library.gvRenderData(context, graph.handle, form.encode())[1].decode() for form in wanted]
-def forms(dot, wanted):
-    graph = pygraphviz.AGraph(string=dot)
-    places, *found = laid_out(graph, ["json0", *wanted])
-    places = json.loads(places)
-    names = {one["_gvid"]: one["name"] for one in places.get("objects", ())}
-    lost = [(names[one["tail"]], names[one["head"]]) for one in places.get("edges", ()) if "pos" not in one]
-    if lost:
-        graph = pygraphviz.AGraph(string=dot)
-        for edge in graph.edges():
-            if edge in lost:
-                edge.attr["label"] = ""
-        found = laid_out(graph, wanted)
-    return found
-json.dump({dot: forms(dot, wanted) for dot, wanted in json.load(sys.stdin).items()}, sys.stdout)
-"""
 _one_at_a_time = threading.Lock()  # the Graphviz library keeps global state
 
 
@@ -77,8 +50,7 @@ def to_svg(dot: str, deadline: float | None = None, milliseconds: Mapping[str, f
     """The drawing of `dot`, cleaned (see `clean`), its nodes marked with their `milliseconds`.
 
     With a `deadline` (seconds) the layout runs in a process of its own, which is ended when it takes longer; without
-    one it runs in this process. A `dot` program is used where there is one. Raises DeadlineExceededError, and
-    InvalidArgumentError for text that is not DOT.
+    one it runs in this process. Raises DeadlineExceededError, and InvalidArgumentError for text that is not DOT.
     """
     return clean(_laid_out(dot, "svg", deadline), milliseconds)
 
@@ -91,47 +63,38 @@ def to_plain(dot: str, deadline: float | None = None) -> str:
 def to_places(dots: Sequence[str], still: str, deadline: float) -> tuple[list[Any], str]:
     """Where everything of each of `dots` lies, as Graphviz's JSON, and the drawing of `still`, cleaned.
 
-    What is there twice is laid out once. Graphviz finds no way for some labelled edges between nodes side by side: they are
-    drawn without their labels. Ends after `deadline` s and raises as `to_svg` does.
+    What is there twice is laid out once. Ends after `deadline` s and raises as `to_svg` does.
     """
     wanted = {dot: ["json0"] for dot in dots}
     wanted.setdefault(still, []).append("svg")
-    made = json.loads(_outside([sys.executable, "-I", "-c", _FORMS], json.dumps(wanted), deadline))
-    places = {dot: json.loads(forms[0]) for dot, forms in made.items() if wanted[dot][0] == "json0"}
+    made = _outside(wanted, deadline)
+    places = {dot: json.loads(found[0]) for dot, found in made.items() if wanted[dot][0] == "json0"}
     return [places[dot] for dot in dots], clean(made[still][-1])
 
 
 def _laid_out(dot: str, form: str, deadline: float | None) -> str:
-    program = shutil.which("dot")
-    if program is not None:
-        return _outside([program, f"-T{form}"], dot, deadline)
     if deadline is not None:
-        return _outside([sys.executable, "-I", "-c", _LAYOUT, form], dot, deadline)
-    return _inside(dot, form)
-
-
-def _outside(command: list[str], dot: str, deadline: float | None) -> str:
+        return _outside({dot: [form]}, deadline)[dot][0]
     try:
-        done = subprocess.run(command, input=dot.encode(), capture_output=True, timeout=deadline, check=False)
+        with _one_at_a_time:
+            return layouts.forms(dot, [form])[0]
+    except (ValueError, OSError) as bad:
+        raise errors.InvalidArgumentError(f"graph layout: {bad}; check the DOT text") from bad
+
+
+def _outside(wanted: Mapping[str, Sequence[str]], deadline: float) -> dict[str, list[str]]:
+    """DOT text -> its `wanted` forms, laid out in one process, which ends after `deadline` seconds."""
+    try:
+        done = subprocess.run([sys.executable, "-I", layouts.__file__], input=json.dumps(wanted).encode(), capture_output=True,
+                              timeout=deadline, check=False)
     except subprocess.TimeoutExpired as slow:
-        raise errors.DeadlineExceededError(
-            f"graph layout: it took longer than {deadline} s for {len(dot):,} characters of DOT; close some scopes"
-        ) from slow
+        raise errors.DeadlineExceededError(f"graph layout: it took longer than {deadline} s for {sum(map(len, wanted)):,} "
+                                           "characters of DOT; close some scopes") from slow
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         raise errors.InvalidArgumentError(f"graph layout: {reason[-1] if reason else 'failed'}; check the DOT text")
-    return done.stdout.decode()
-
-
-def _inside(dot: str, form: str) -> str:
-    import pygraphviz  # here: it loads ten shared libraries, which only a drawing needs
-
-    try:
-        with _one_at_a_time:
-            drawn = pygraphviz.AGraph(string=dot).draw(format=form, prog="dot")
-    except (ValueError, OSError, pygraphviz.DotError) as bad:
-        raise errors.InvalidArgumentError(f"graph layout: {bad}; check the DOT text") from bad
-    return bytes(drawn).decode()
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
 
 
 def clean(svg: str, milliseconds: Mapping[str, float] | None = None) -> str:
