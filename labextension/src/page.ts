@@ -279,17 +279,23 @@ export class Page {
     const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
     this._voice.tell('verdict', this._instead ? '' : text, `${verdict?.kind} ${verdict?.subject}`, CALM_VERDICT);
     if (text !== this._verdict.title) {
-      const see = button('See it', 'Show the newest step in the timeline, which proves it', () =>
-        this.lead('timeline', this._snapshot?.stragglers?.verdict.subject ?? '')
-      );
+      const [fact, fix, see] = this._said;
       this._verdict.title = text;
-      this._verdict.replaceChildren(
-        Object.assign(document.createElement('b'), { textContent: verdict?.text ?? '' }),
-        ` ${verdict?.action ?? ''} `,
-        ...(verdict?.kind === 'unknown' ? [] : [see])
-      );
+      fact.textContent = verdict?.text ?? '';
+      fix.textContent = ` ${verdict?.action ?? ''} `;
+      this._verdict.contains(fact) || this._verdict.append(fact, fix);
+      verdict?.kind === 'unknown' ? see.remove() : this._verdict.contains(see) || this._verdict.append(see);
     }
   }
+
+  /** The verdict's sentence, its action, and what leads to the proof: they stay while numbers change, for whoever presses it. */
+  private _said = [
+    document.createElement('b'),
+    document.createElement('span'),
+    button('See it', 'Show the newest step in the timeline, which proves it', () =>
+      this.lead('timeline', this._snapshot?.stragglers?.verdict.subject ?? '')
+    )
+  ];
 
   /** A view brought into sight, and in it what a sentence is about. */
   lead(view: string, subject?: string): void {

@@ -104,6 +104,21 @@ describe('a story', () => {
     reveal.mockRestore();
   });
 
+  it('keeps the button that leads to the proof while numbers change, for whoever presses it just then', () => {
+    vi.useFakeTimers();
+    page = tell(node, SCENARIOS[0], unlaid);
+    const first = snapshotOf(SCENARIOS[0]);
+    const see = node.querySelector<HTMLElement>('.wb-Verdict button')!;
+    const removed = vi.spyOn(Element.prototype, 'replaceChildren');
+    vi.advanceTimersByTime(1000);
+    const verdict = { ...first.stragglers!.verdict, text: 'Other.' };
+    page.show({ ...first, stragglers: { ...first.stragglers!, verdict } }, { name: '', trouble: '', silence: 0 });
+    expect(node.querySelector('.wb-Verdict b')!.textContent).toBe('Other.');
+    expect(node.querySelector('.wb-Verdict button')).toBe(see);
+    expect(removed.mock.contexts).not.toContain(see.parentElement); // a button that was taken out has no click
+    removed.mockRestore();
+  });
+
   it('offers no proof of what is not known, and says it all the same', () => {
     vi.useFakeTimers();
     page = tell(node, SCENARIOS[0], unlaid);
