@@ -1,7 +1,7 @@
 /** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
 import { State, Status, StragglerView, Topic } from './contract';
 import { ended, format, inside, losses, sentence, span, steps } from './kit/text';
-import { alike, arrange, Kept, mark, put, say } from './kit/keep';
+import { Kept, alike, arrange, mark, put, say } from './kit/keep';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
 import { type Context, type Shown, type ViewKind, VIEWS } from './kit/view';
@@ -281,10 +281,9 @@ export class Page {
     if (text !== this._verdict.title) {
       const [fact, fix, see] = this._said;
       this._verdict.title = text;
-      fact.textContent = verdict?.text ?? '';
-      fix.textContent = ` ${verdict?.action ?? ''} `;
-      this._verdict.contains(fact) || this._verdict.append(fact, fix);
-      verdict?.kind === 'unknown' ? see.remove() : this._verdict.contains(see) || this._verdict.append(see);
+      say(fact, verdict?.text ?? '');
+      say(fix, ` ${verdict?.action ?? ''} `);
+      arrange(this._verdict, verdict?.kind === 'unknown' ? [fact, fix] : [fact, fix, see]);
     }
   }
 

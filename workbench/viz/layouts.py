@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 __all__ = ["forms"]
@@ -19,30 +19,30 @@ def forms(dot: str, wanted: Sequence[str]) -> list[str]:
     import pygraphviz  # here: it loads ten shared libraries, which only a drawing needs
 
     graph = pygraphviz.AGraph(string=dot)
-    places, *found = _written(graph, ["json0", *wanted])
-    lost = _lost(json.loads(places))
+    found = _written(graph, {"json0", *wanted})
+    lost = _lost(json.loads(found["json0"]))
     if lost:
         for edge in graph.edges():
             if edge in lost:
                 edge.attr["label"] = ""
-        found = _written(graph, wanted)
-    return found
+        found = _written(graph, set(wanted))
+    return [found[form] for form in wanted]
 
 
-def _written(graph: Any, wanted: Sequence[str]) -> list[str]:
+def _written(graph: Any, wanted: Set[str]) -> dict[str, str]:
     import pygraphviz.graphviz as library
 
     context = library.gvContextWithBuiltins()
     try:
         if library.gvLayout(context, graph.handle, b"dot"):
             raise ValueError("Graphviz finds no layout")
-        made = [library.gvRenderData(context, graph.handle, form.encode()) for form in wanted]
+        made = {form: library.gvRenderData(context, graph.handle, form.encode()) for form in wanted}
         library.gvFreeLayout(context, graph.handle)
     finally:
         library.gvFreeContext(context)
-    if any(failed for failed, _ in made):
-        raise ValueError(f"Graphviz does not write {', '.join(form for form, (failed, _) in zip(wanted, made) if failed)}")
-    return [text.decode() for _, text in made]
+    if failed := [form for form, (status, _) in made.items() if status]:
+        raise ValueError(f"Graphviz does not write {', '.join(failed)}")
+    return {form: text.decode() for form, (_, text) in made.items()}
 
 
 def _lost(places: Any) -> list[tuple[str, str]]:
