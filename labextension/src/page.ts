@@ -2,6 +2,7 @@
 import { State, Status, StragglerView, Topic } from './contract';
 import { ended, format, inside, losses, sentence, span, steps } from './kit/text';
 import { Kept, alike, arrange, mark, put, say } from './kit/keep';
+import { Notice } from './kit/notice';
 import { button } from './kit/section';
 import { Tabs } from './kit/tabs';
 import { type Context, type Shown, type ViewKind, VIEWS } from './kit/view';
@@ -248,27 +249,19 @@ export class Page {
       lines.push([`The view "${topic}" cannot be shown.`, why]);
     }
     lines.push(...losses(status?.lost ?? [], lines.flat().join())); // but for those that the step tells of that they ended
-    const text = lines.flat().join('\n');
-    put(this._trouble, { hidden: !text });
+    put(this._trouble, { hidden: !lines.length });
     const bad = status?.state === 'failed' || !!status?.lost.length || !!silence || recovers || broken.length > 0;
     put(this._trouble, { className: `wb-Trouble${bad ? ' wb-mod-bad' : ''}` });
     const aloud = lines.map(([fact, fix]) => (fix === SILENT ? `No word from the kernel. ${fix}` : `${fact} ${fix}`)); // said once
     this._voice.alarm(aloud);
-    if (text !== this._troubleText) {
-      this._troubleText = text;
-      this._trouble.replaceChildren(
-        ...lines.map(([fact, fix, what]) => {
-          const line = document.createElement('p');
-          line.append(Object.assign(document.createElement('b'), { textContent: fact }), fix ? ` ${fix}` : '');
-          what &&
-            line.append(
-              ' ',
-              button('See it', `Show ${what} in the graph`, () => this.lead('graph', what))
-            );
-          return line;
-        })
-      );
-    }
+    const notices = this._notices.of(lines.map(([, , what], i) => what || String(i)));
+    lines.forEach(([fact, fix, what], i) => {
+      notices[i].show(fact, fix, what && `Show ${what} in the graph`, () => this.lead('graph', what));
+    });
+    arrange(
+      this._trouble,
+      notices.map(notice => notice.node)
+    );
   }
 
   /** The answer to "what is slow, and why": a number and an action; a click leads to the view that proves it. */
@@ -278,23 +271,10 @@ export class Page {
     put(this._verdict, { className: verdict?.alarm ? 'wb-Verdict wb-mod-alarm' : 'wb-Verdict' });
     const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
     this._voice.tell('verdict', this._instead ? '' : text, `${verdict?.kind} ${verdict?.subject}`, CALM_VERDICT);
-    if (text !== this._verdict.title) {
-      const [fact, fix, see] = this._said;
-      this._verdict.title = text;
-      say(fact, verdict?.text ?? '');
-      say(fix, ` ${verdict?.action ?? ''} `);
-      arrange(this._verdict, verdict?.kind === 'unknown' ? [fact, fix] : [fact, fix, see]);
-    }
+    put(this._verdict, { title: text });
+    const proof = verdict?.kind === 'unknown' ? '' : 'Show the newest step in the timeline, which proves it';
+    this._answer.show(verdict?.text ?? '', verdict?.action ?? '', proof, () => this.lead('timeline', verdict?.subject ?? ''));
   }
-
-  /** The verdict's sentence, its action, and what leads to the proof: they stay while numbers change, for whoever presses it. */
-  private _said = [
-    document.createElement('b'),
-    document.createElement('span'),
-    button('See it', 'Show the newest step in the timeline, which proves it', () =>
-      this.lead('timeline', this._snapshot?.stragglers?.verdict.subject ?? '')
-    )
-  ];
 
   /** A view brought into sight, and in it what a sentence is about. */
   lead(view: string, subject?: string): void {
@@ -343,10 +323,11 @@ export class Page {
   private _standing: Standing = { name: '', trouble: '', silence: 0 };
   private _header = document.createElement('header');
   private _verdict = document.createElement('p');
-  private _troubleText = '';
+  private _answer = new Notice(this._verdict);
   private _instead = false; // does what went wrong stand in the place of the verdict?
   private _pauses = true;
   private _trouble = document.createElement('div');
+  private _notices = new Kept(() => new Notice()); // one a line of it
   private _body = document.createElement('div');
   private _pill = document.createElement('span');
   private _link = document.createElement('a');

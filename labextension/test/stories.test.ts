@@ -119,6 +119,29 @@ describe('a story', () => {
     removed.mockRestore();
   });
 
+  it('keeps the button that leads to what failed while the kernel is silent for longer, and where it leads', () => {
+    page = tell(node, SCENARIOS[0], unlaid);
+    const first = snapshotOf(SCENARIOS[0]);
+    const status: Status = { ...first.status!, state: 'failed', cause: 'the loss is nan', what: 'loss/log' };
+    const reveal = vi.spyOn(GraphSection.prototype, 'reveal').mockImplementation(() => undefined);
+    const silent = (silence: number, changes: Partial<Status> = {}) => {
+      page.show({ ...first, status: { ...status, ...changes } }, { name: '', trouble: '', silence });
+      return node.querySelector<HTMLElement>('.wb-Trouble button')!;
+    };
+    const see = silent(12);
+    const removed = vi.spyOn(Element.prototype, 'replaceChildren');
+    expect(silent(13)).toBe(see);
+    expect(node.querySelector('.wb-Trouble')!.textContent).toContain('13 s');
+    expect(removed.mock.contexts).not.toContain(see.parentElement); // a button that was taken out has no click
+    expect(removed.mock.contexts).not.toContain(node.querySelector('.wb-Trouble'));
+    removed.mockRestore();
+    const other = silent(14, { what: 'loss/exp' });
+    expect(other).not.toBe(see); // who was about to press one does not press the other
+    other.click();
+    expect([other.title, reveal.mock.calls]).toEqual(['Show loss/exp in the graph', [['loss/exp']]]);
+    reveal.mockRestore();
+  });
+
   it('offers no proof of what is not known, and says it all the same', () => {
     vi.useFakeTimers();
     page = tell(node, SCENARIOS[0], unlaid);
