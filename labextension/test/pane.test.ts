@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 
-import type { NodeDetails } from '../src/contract';
+import type { GraphState, NodeDetails } from '../src/contract';
 import { Pane } from '../src/graph/pane';
 
 const DETAILS: NodeDetails = {
@@ -43,5 +43,20 @@ describe('the pane of a node', () => {
     expect(back.titles).toEqual(['Outputs', 'For the gradient of']);
     back.node.querySelector<HTMLElement>('[aria-label="Show product"]')!.click();
     expect(back.go).toHaveBeenCalledWith('product');
+  });
+
+  it('keeps its buttons while the time changes with every step, for whoever presses one just then', () => {
+    const pane = new Pane({ go: vi.fn(), jump: null, close: vi.fn() });
+    const at = (time: number) =>
+      pane.show('product', structuredClone(DETAILS), { stats: { product: time, loss: 1 } } as unknown as GraphState);
+    at(1);
+    const buttons = [...pane.node.querySelectorAll('button')];
+    expect([buttons.length, pane.node.textContent]).toEqual([2, expect.stringContaining('50 % of what is drawn')]);
+    const removed = vi.spyOn(Element.prototype, 'replaceChildren');
+    at(3);
+    expect(pane.node.textContent).toContain('75 % of what is drawn');
+    expect([...pane.node.querySelectorAll('button')]).toEqual(buttons);
+    expect(removed.mock.contexts).not.toContain(pane.node); // a button that was taken out has no click
+    removed.mockRestore();
   });
 });

@@ -1,6 +1,6 @@
 /** Everything known about one node, beside the graph: facts, cost, the line of the program, what flows in and out. */
 import type { GraphState, NodeDetails, NodeLink } from '../contract';
-import { put } from '../kit/keep';
+import { put, say } from '../kit/keep';
 import { duration, format } from '../kit/text';
 import { button } from '../kit/section';
 
@@ -20,35 +20,35 @@ export class Pane {
     this.node.hidden = true;
   }
 
-  /** `details` of a node of `graph`; null while they are on their way. */
+  /** `details` of a node of `graph`; null while they are on their way. What is listed stays while its time changes. */
   show(id: string, details: NodeDetails | null, graph: GraphState | null): void {
     put(this.node, { hidden: !id });
     const time = graph?.stats[id];
-    const shown = `${id} ${details?.id} ${time === undefined ? '' : format(time, 2)}`;
-    if (shown === this._shown && details === this._details) {
-      return;
-    }
-    [this._shown, this._details] = [shown, details];
-    const head = document.createElement('header');
-    const close = button('×', 'Close', () => this._links.close());
-    head.append(Object.assign(document.createElement('b'), { textContent: id }), close);
-    this.node.replaceChildren(head, ...(details?.id === id ? this._body(details, graph, time) : []));
-  }
-
-  private _body(details: NodeDetails, graph: GraphState | null, time?: number): HTMLElement[] {
-    const list = document.createElement('dl');
-    const fact = (name: string, value: string | Node) => {
-      const shown = document.createElement('dd');
-      shown.append(value);
-      list.append(Object.assign(document.createElement('dt'), { textContent: name }), shown);
-    };
-    for (const { name, value } of details.facts) {
-      fact(name, name === 'Built at' && details.source && this._links.jump ? this._source(details.source, value) : value);
+    const known = details?.id === id ? details : null;
+    const listed = JSON.stringify([id, known, time === undefined]);
+    if (listed !== this._listed) {
+      this._listed = listed;
+      const head = document.createElement('header');
+      const close = button('×', 'Close', () => this._links.close());
+      head.append(Object.assign(document.createElement('b'), { textContent: id }), close);
+      this.node.replaceChildren(head, ...(known ? this._body(known, time !== undefined) : []));
     }
     if (time !== undefined) {
-      const whole = Object.values(graph?.stats ?? {}).reduce((sum, one) => sum + one, 0);
-      fact('Newest step', `${duration(time)}, ${format((100 * time) / (whole || 1), 2)} % of what is drawn`);
+      const whole = Object.values(graph!.stats).reduce((sum, one) => sum + one, 0);
+      say(this._time, `${duration(time)}, ${format((100 * time) / (whole || 1), 2)} % of what is drawn`);
     }
+  }
+
+  private _body(details: NodeDetails, timed: boolean): HTMLElement[] {
+    const list = document.createElement('dl');
+    const fact = (name: string, shown: HTMLElement) =>
+      list.append(Object.assign(document.createElement('dt'), { textContent: name }), shown);
+    for (const { name, value } of details.facts) {
+      const shown = document.createElement('dd');
+      shown.append(name === 'Built at' && details.source && this._links.jump ? this._source(details.source, value) : value);
+      fact(name, shown);
+    }
+    timed && fact('Newest step', this._time);
     const more = Object.assign(document.createElement('p'), { textContent: `and ${details.more} more`, hidden: !details.more });
     return [
       list,
@@ -82,6 +82,6 @@ export class Pane {
     return [Object.assign(document.createElement('h4'), { textContent: title }), list];
   }
 
-  private _shown = '';
-  private _details: NodeDetails | null = null;
+  private _listed = '';
+  private _time = document.createElement('dd');
 }
