@@ -30,10 +30,10 @@ pytestmark = [pytest.mark.named, pytest.mark.portable]
 class Machine:
     """Cores on which this process and others work, and its thread waits, as much as they are told."""
 
-    def __init__(self, cores: int = 2, spins: bool = False) -> None:
+    def __init__(self, cores: int = 2) -> None:
         self.now = self.busy = self.own = self.ran = self.waited = 0.0
         self.crowd = Crowd(lambda: self.busy, lambda: self.own, lambda: (self.ran, self.waited), lambda: self.now,
-                           lambda: cores, lambda: spins)
+                           lambda: cores)
         self.crowd.look()
 
     def goes_on(self, own: float, others: float, seconds: float = 0.3, at_work: float = 1.0, waited: float = 0.0) -> bool:
@@ -63,28 +63,6 @@ def test_the_cores_that_others_use_are_left_alone_unless_they_use_all(cores: int
     assert machine.crowd.leaves(cores) == left
     machine.goes_on(own=1.0, others=0.0)
     assert machine.crowd.leaves(cores) == cores
-
-
-@pytest.mark.parametrize(("cores", "others", "left"), [(1, 1.0, 1), (2, 0.67, 1), (2, 2.0, 1), (4, 1.0, 3), (4, 4.0, 2),
-                                                       (16, 15.9, 8)])
-def test_threads_that_spin_long_are_half_as_many_where_others_use_all(cores: int, others: float, left: int) -> None:
-    machine = Machine(cores, spins=True)
-    assert machine.crowd.leaves(cores) == cores
-    machine.goes_on(own=1.0, others=others)
-    assert machine.crowd.leaves(cores) == left and machine.crowd.everywhere == (others > cores - 0.5)
-
-
-def test_who_loaded_openmp_too_early_is_told_once_and_only_where_it_costs(caplog: pytest.LogCaptureFixture) -> None:
-    crowds._advise.cache_clear()
-    for cores, others, spins in ((2, 2.0, False), (2, 0.7, True), (1, 1.0, True)):
-        Machine(cores, spins).goes_on(own=1.0, others=others)
-        assert not caplog.records
-    for _ in range(2):
-        machine = Machine(2, spins=True)
-        machine.goes_on(own=1.0, others=2.0)
-        machine.goes_on(own=1.0, others=2.0)
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert all(word in caplog.text for word in ("OpenMP", "Import workbench first", "GOMP_SPINCOUNT=60000"))
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 16])

@@ -3,13 +3,10 @@
 A kernel of as many threads as cores ends, beside a busy process, when the thread that was taken off its core is let on again, a
 time slice later; and while they wait, the other threads spin. Fewer threads are then faster, and leave the neighbours alone.
 Where others use every core, none is left to keep to: then each core gives a part of its time, and as many threads as cores,
-each on its own (`workbench/core/kernels/places.py`), get more of it than one. Unless they spin long (`spins_long`): then
-they use up in waiting for each other what they get, and half as many, which the system moves to where a core is let go, get on.
+each on its own (`workbench/core/kernels/places.py`), get more of it than one.
 """
 from __future__ import annotations
 
-import functools
-import logging
 import os
 import threading
 import time
@@ -17,7 +14,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from workbench.core.threads import core_count, usable_cores
-from workbench.environment import SPINS, spins_long
 
 __all__ = ["Crowd", "crowd"]
 
@@ -32,7 +28,6 @@ WAITED: Final = 0.15
 """Part of its time from which on a thread that waited for a core was kept from it by others, and they by the thread."""
 CAME_TOO, LEFT_TOO = 0.15, 0.1
 """The same parts where they kept each other from a core: who uses a little of it would use all."""
-_logger = logging.getLogger("workbench")
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -59,14 +54,6 @@ def wanted_seconds() -> tuple[float, float]:
     return int(ran) / 1e9, int(waited) / 1e9
 
 
-@functools.cache
-def _advise() -> None:
-    """Once in a process, where it costs: who reads it can mend it."""
-    _logger.warning("another package loaded the OpenMP runtime before workbench was imported, so that threads wait busily for "
-                    "milliseconds; while other processes use every core, half as many threads compute here. Import workbench "
-                    "first, or set GOMP_SPINCOUNT=%s before Python starts, as `workbench lab` does for its kernels", SPINS)
-
-
 class Look(NamedTuple):
     """What one look found, in seconds since some beginning; `ran` and `waited` are of one thread."""
 
@@ -83,8 +70,8 @@ class Crowd:
 
     def __init__(self, busy: Callable[[], float | None] = busy_seconds, own: Callable[[], float] = time.process_time,
                  wanted: Callable[[], tuple[float, float]] = wanted_seconds, clock: Callable[[], float] = time.monotonic,
-                 cores: Callable[[], int] = core_count, spins: Callable[[], bool] = spins_long) -> None:
-        self._busy, self._own, self._wanted, self._clock, self._count, self._spins = busy, own, wanted, clock, cores, spins
+                 cores: Callable[[], int] = core_count) -> None:
+        self._busy, self._own, self._wanted, self._clock, self._count = busy, own, wanted, clock, cores
         self.taken, self.cores = 0, cores()
         self._next = 0.0
         self._before: Look | None = None
@@ -121,16 +108,12 @@ class Crowd:
             self.taken += 1
         while self.taken and others < self.taken - 1 + left:
             self.taken -= 1
-        if self.everywhere and self.cores > 1 and self._spins():
-            _advise()
 
     def leaves(self, threads: int) -> int:
         """Threads for a kernel that could use `threads`: all, or some parts of them, so that few kinds of kernels are made."""
         if not self.taken:
             return threads
-        left = threads - self.taken
-        if self.everywhere and threads == self.cores:
-            left = threads // 2 if self._spins() else threads
+        left = threads if self.everywhere and threads == self.cores else threads - self.taken
         parts = threads, threads * 3 // 4, threads // 2, threads // 4
         return max((part for part in parts if part <= left), default=1) or 1
 

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from workbench.core.kernels.openmp import load_with_runtime
 from workbench.environment import limit_spinning
 from workbench.errors import InternalError, UnimplementedError
 
@@ -103,8 +104,7 @@ class Api:
     """One loaded library with its CPU engine; every method raises an error that names the failing status."""
 
     def __init__(self, path: Path) -> None:
-        # Local symbols: another oneDNN in this process (torch, TensorFlow) must not meet ours.
-        self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
+        self.library = load_with_runtime(path)
         self.path = path
         self.execute = self.library.dnnl_primitive_execute
         self.execute.argtypes = (Pointer, Pointer, ctypes.c_int, Pointer)
