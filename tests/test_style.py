@@ -70,6 +70,12 @@ def test_tests_wait_for_events_and_never_sleep():
     assert hits(r"\b(time|asyncio)\.sleep\([^0)]", tests) == []
 
 
+def test_what_other_threads_change_is_copied_before_it_is_looked_through():
+    """`list(shared.items())` makes pairs one by one, and Python may let another thread on between two; `copy` is one step."""
+    product = [path for path in ours(".py") if path.is_relative_to(ROOT / "workbench")]
+    assert hits(r"\b(list|tuple)\((self|form|registry)\b[\w.]*\.items\(\)\)", product) == []
+
+
 def test_lines_end_clean():
     assert hits(r"[ \t]+$", ours(".py", ".ts", ".toml", ".md")) == []
     assert [path.name for path in ours(".py", ".ts", ".md", ".toml") if path.stat().st_size

@@ -83,7 +83,7 @@ def _spelling(name: str) -> str:
 
 
 def _definition(name: str) -> OpDef | None:
-    return next((found for key, found in list(registry.items()) if _spelling(key) == _spelling(name)), None)
+    return next((found for key, found in registry.copy().items() if _spelling(key) == _spelling(name)), None)
 
 
 def _padded(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -248,7 +248,7 @@ class Journal:
     @property
     def clock_offsets(self) -> dict[str, tuple[float, float]]:
         """Task -> (seconds its clock reads more than ours, error bound), as last measured."""
-        return {task: clock.entries[-1][1:] for task, clock in list(self._clocks.items()) if clock.entries}
+        return {task: clock.entries[-1][1:] for task, clock in self._clocks.copy().items() if clock.entries}
 
     def clock_table(self, task: str) -> tuple[tuple[float, float, float], ...]:
         """(time on the task's clock, offset, error bound) of each change; added to a span's times it gives the raw ones."""
@@ -333,7 +333,7 @@ class Journal:
         if status.state not in ("running", "ready"):
             return status
         now = time.perf_counter()
-        inside = {thread: start for thread, (run, _, start) in tuple(self.inside.items()) if run == status.session}
+        inside = {thread: start for thread, (run, _, start) in self.inside.copy().items() if run == status.session}
         started = min(inside.values(), default=now)
         if status.state == "running" and not status.counted and not inside and now - self.ended > _IDLE:
             status = replace(status, state="ready", since=self.ended)

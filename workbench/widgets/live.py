@@ -96,7 +96,7 @@ class LiveView(anywidget.AnyWidget):
         with self._serving:
             if self.running and now - self._served >= self._period:
                 self._served = now
-                for page, peer in list(self._peers.items()):
+                for page, peer in self._peers.copy().items():
                     if peer.lost(now):
                         del self._peers[page]
                     elif peer.ready(now):

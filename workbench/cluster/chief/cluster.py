@@ -157,7 +157,7 @@ class Cluster(Staying):
         for task in [task for task in list(self._members) if task not in self._at_once]:
             del self._members[task]
         self._open_tasks(self._at_once, patience)
-        for handle, (programs, targets) in list(self._programs.items()):
+        for handle, (programs, targets) in self._programs.copy().items():
             self._send_programs(handle, programs, targets, 300.0)
         if empty:
             self._ask_all(self._members.values(), m.BeginAnew())
@@ -185,22 +185,22 @@ class Cluster(Staying):
     @property
     def addresses(self) -> dict[str, str]:
         """Task -> address of its Dask worker."""
-        return {task: member.address for task, member in list(self._members.items())}
+        return {task: member.address for task, member in self._members.copy().items()}
 
     @property
     def pids(self) -> dict[str, int]:
         """Task -> process number on its host."""
-        return {task: member.pid for task, member in list(self._members.items())}
+        return {task: member.pid for task, member in self._members.copy().items()}
 
     @property
     def clocks(self) -> dict[str, tuple[float, float]]:
         """Task -> (seconds its clock reads more than ours, error bound in seconds)."""
-        return {task: member.clock for task, member in list(self._members.items())}
+        return {task: member.clock for task, member in self._members.copy().items()}
 
     @property
     def lost_spans(self) -> dict[str, int]:
         """Task -> trace spans it could not keep until they were sent; fast steps record only a part of them."""
-        return {task: member.lost_spans for task, member in list(self._members.items())}
+        return {task: member.lost_spans for task, member in self._members.copy().items()}
 
     @property
     def client(self) -> Any:
@@ -210,7 +210,7 @@ class Cluster(Staying):
     @property
     def lost(self) -> dict[str, errors.Error]:
         """Task -> why it cannot be reached any more."""
-        return {task: member.lost for task, member in list(self._members.items()) if member.lost is not None}
+        return {task: member.lost for task, member in self._members.copy().items() if member.lost is not None}
 
     @property
     def dashboard_link(self) -> str:
@@ -219,7 +219,7 @@ class Cluster(Staying):
     def status(self) -> dict[str, dict[str, str]]:
         """What every task holds right now: steps, keys it waits for, connections; of one that cannot say, why not."""
         until = time.monotonic() + self._timeout
-        asked = {task: member.begin(m.StatusRequest(False)) for task, member in list(self._members.items())}
+        asked = {task: member.begin(m.StatusRequest(False)) for task, member in self._members.copy().items()}
         found = {}
         for task, number in asked.items():
             try:

@@ -294,7 +294,7 @@ class Tracker:
         """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""
         both, other = {member.task, peer}, self.members.get(peer)
         address = other.address if other is not None else "?"
-        for step, pending in list(self.pending.items()):
+        for step, pending in self.pending.copy().items():
             if both <= pending.tasks:
                 pending.fail(cut_off(step, member.task, peer, address, why), secondary=True)
 
@@ -309,7 +309,7 @@ class Tracker:
                 member.lose(why)
             mourners = list(self._mourners) if first else []
         self._routes = {}
-        for step, pending in list(self.pending.items()):
+        for step, pending in self.pending.copy().items():
             if member.task in pending.tasks:
                 pending.fail(errors.AbortedError(
                     f"step {step}: {member.task} at {member.address} was lost ({why}), and with it what its memory held; "
@@ -324,7 +324,7 @@ class Tracker:
         that will be, until what this returns is called, once."""
         with self._mourning:
             self._mourners.append(callback)
-            lost = [task for task, member in self.members.items() if member.lost is not None]
+            lost = [member.task for member in list(self.members.values()) if member.lost is not None]
         for task in lost:
             _mourn(callback, task)
 

@@ -17,7 +17,7 @@ KEY_BYTES = 32
 @functools.cache
 def operations() -> str:
     """A digest of the operations of this workbench (not of users' own): what a partition may ask of a task."""
-    house = sorted(f"{name} {_text(d.signature)} {_text(d.types)} {sorted(d.attrs)}" for name, d in list(registry.items())
+    house = sorted(f"{name} {_text(d.signature)} {_text(d.types)} {sorted(d.attrs)}" for name, d in registry.copy().items()
                    if d.reference.__module__.startswith("workbench.core.ops."))
     return hashlib.sha256("\n".join(house).encode()).hexdigest()[:12]
 

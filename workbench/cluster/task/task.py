@@ -191,7 +191,7 @@ class Task:
         """What this task holds, for people and for leak checks; from any thread, also while the task's locks are held."""
         held = self._engine.facts() if self._engine is not None else {}
         return {"task": self.name, "session": f"{self.session:016x}", "pid": os.getpid(), **self.steps.facts(), **held,
-                "links": sorted(link.peer for link in self._links.values()),
+                "links": sorted(link.peer for link in list(self._links.values())),
                 "inbound": sorted(c.peer for c in list(self._inbound)), "relayed": self._relays.known(),
                 "threads": threading.active_count()}
 

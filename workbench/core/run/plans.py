@@ -87,7 +87,7 @@ class Family:
         return [*list(self.special.values()), *([self.general] if self.general else [])]
 
     def forget(self, dropped: set[Executable]) -> None:
-        for fed in [fed for fed, e in list(self.special.items()) if e in dropped]:
+        for fed in [fed for fed, e in self.special.copy().items() if e in dropped]:
             self.special.pop(fed, None)
         if self.general in dropped:
             self.general = None
@@ -170,7 +170,7 @@ class Plans:
         for family in self._families.values():
             family.forget(dropped)
         for form in self._forms:
-            for fed in [fed for fed, e in list(form.ready.items()) if e in dropped]:
+            for fed in [fed for fed, e in form.ready.copy().items() if e in dropped]:
                 form.ready.pop(fed, None)
 
     def drop(self) -> None:

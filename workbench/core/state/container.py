@@ -67,7 +67,7 @@ class Container:
 
     def of(self, kind: type[R]) -> dict[str, R]:
         """The resources of one kind, by name."""
-        return {k: v for k, v in list(self._items.items()) if isinstance(v, kind)}
+        return {k: v for k, v in self._items.copy().items() if isinstance(v, kind)}
 
     def variables(self) -> dict[str, VariableState]:
         return self.of(VariableState)
