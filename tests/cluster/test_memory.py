@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import resource
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ ROOM = 96 << 20      # bytes that the server may have besides what it has
 @contextlib.contextmanager
 def short_of_memory(pid: int, room: int = ROOM) -> Iterator[None]:
     """The process gets so much more address space and no byte beyond."""
+    gc.collect()      # if it is this one: arrays of earlier tests, in the frames of their errors, would else make room later
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
     before = resource.prlimit(pid, resource.RLIMIT_AS)
     resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + room, before[1]))
