@@ -16,6 +16,7 @@ from tests.cluster.conftest import kill, start
 from tests.cluster.programs import Program
 from tests.eventually import eventually
 from workbench import errors
+from workbench.cluster.chief.directory import Directory
 from workbench.core.run.target import cluster_of
 from workbench.core.state import checkpoint
 from workbench.settings import settings
@@ -85,6 +86,27 @@ def test_what_cannot_be_found_is_said(client: Client, monkeypatch: pytest.Monkey
         known = {**spec.as_dict(), "chief": [f"{address}/alone"]}
         monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": known, "task": {"type": "worker", "index": 0}}))
         assert cluster_of(tf.estimator.RunConfig().master) is server.target      # as estimators write it
+    finally:
+        server.close()
+
+
+def test_a_busy_scheduler_is_not_said_to_be_silent(client: Client, monkeypatch: pytest.MonkeyPatch):
+    """It has a second for each answer, the last one too, however little of the patience is left."""
+    find, given = Directory.find, []
+
+    async def noted(self: Directory, task: str, timeout: float) -> str:
+        given.append(timeout)
+        return await find(self, task, timeout)
+
+    monkeypatch.setattr(Directory, "find", noted)
+    spec = tf.train.ClusterSpec.from_scheduler(client, "busy", ps=1, worker=1)
+    server = tf.train.Server(spec, "worker", 0, patience=0.5)
+    try:
+        with tf.Graph().as_default() as graph, tf.device("/job:ps/task:0"):
+            one = tf.constant(1.0)
+        with tf.Session(server.target, graph) as session, pytest.raises(errors.UnavailableError, match="it has not told"):
+            session.run(one)
+        assert len(given) > 1 and min(given) >= 1.0
     finally:
         server.close()
 

@@ -102,4 +102,4 @@ class Directory:
                 return await getattr(self._listener.rpc(scheduler), what)(keys=["workbench", program, *keys], **more)
         except (OSError, ValueError) as error:                  # no such address, or no such scheme
             raise errors.UnavailableError(f"the Dask scheduler at {scheduler}, which knows where it is, does not answer "
-                                          f"({error or type(error).__name__})") from error
+                                          f"({str(error) or type(error).__name__})") from error

@@ -178,7 +178,8 @@ class Addresses:
         """A process that is not there yet is waited for, and who is waited for is said. One that was started again may be
         elsewhere: each try looks.
 
-        Within one try Dask looks less and less often, so tries are short, in proportion to the time waited so far.
+        Within one try Dask looks less and less often, so tries are short, in proportion to the time waited so far. The
+        scheduler has its time to answer in the last one too: cut short, that would say of a busy scheduler that it is silent.
         """
         began, waited, said, task = time.monotonic(), 0.0, _SAID_AFTER, hello.task
         asked = Hello(**{**vars(hello), "caller": self._caller, "spec": self._spec})
@@ -186,7 +187,7 @@ class Addresses:
             limit = max(0.1, min(timeout, patience - waited, max(_FIRST_TRY, waited / 4)))
             found.pop(task, None)
             try:
-                found[task] = self.addresses[task] or await self._directory.find(task, limit)
+                found[task] = self.addresses[task] or await self._directory.find(task, max(limit, _FIRST_TRY))
                 return await connect(self._listener.rpc, found[task], asked, pool, limit, self._key)
             except errors.UnavailableError as error:
                 waited = time.monotonic() - began

@@ -137,7 +137,7 @@ def resolve(client: Any, timeout: float) -> tuple[Client, bool]:
         return Client(client, timeout=timeout), True
     except (OSError, TimeoutError) as error:
         raise errors.UnavailableError(f"Cluster: no Dask scheduler answers at {client} within {timeout:g} s "
-                                      f"({error or type(error).__name__}); check the address "
+                                      f"({str(error) or type(error).__name__}); check the address "
                                       "and that it runs") from error
     except (TypeError, ValueError) as error:
         raise errors.InvalidArgumentError(f"Cluster: {client!r} is not a Dask client or an address ({error}); "

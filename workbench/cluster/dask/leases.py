@@ -49,7 +49,7 @@ class Leases:
                 try:
                     self._submit(task, address, {}, 0.0)
                 except (OSError, RuntimeError) as error:       # the client is gone; steps need no client
-                    logger.info("workbench: Dask has no lease of %s (%s)", task, error or type(error).__name__)
+                    logger.info("workbench: Dask has no lease of %s (%s)", task, str(error) or type(error).__name__)
 
     def demand(self, addresses: Mapping[str, str], resources: Mapping[str, Amounts], timeout: float) -> None:
         """The tasks of `addresses` exist: take what they ask for, in an order in which of two that want the same one succeeds.

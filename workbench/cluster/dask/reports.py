@@ -89,7 +89,7 @@ class Reporter:
                 async with asyncio.timeout(self._timeout):
                     await self._client.scheduler.log_event(topic=dashboard.TOPIC, msg=message)
             except (OSError, TimeoutError) as error:     # a scheduler that is gone is noticed elsewhere
-                logger.info("workbench: the scheduler did not take a report (%s)", error or type(error).__name__)
+                logger.info("workbench: the scheduler did not take a report (%s)", str(error) or type(error).__name__)
         telling = tell()
         try:
             return asyncio.run_coroutine_threadsafe(telling, self._client.loop.asyncio_loop)

@@ -120,9 +120,8 @@ async def connect(rpc: Any, address: str, hello: Hello, pool: BufferPool, timeou
         if isinstance(error, errors.Error):
             raise
         raise errors.UnavailableError(
-            f"{hello.task}: no connection to {address} within {timeout:g} s ({error or type(error).__name__}); "
-            "check that "
-            "the worker runs and that this machine reaches its port") from error
+            f"{hello.task}: no connection to {address} within {timeout:g} s ({str(error) or type(error).__name__}); "
+            "check that the worker runs and that this machine reaches its port") from error
     assert connection is not None
     return connection
 
