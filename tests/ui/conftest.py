@@ -135,12 +135,14 @@ class Lab:
             self.kernel_ready()
 
     def kernel_ready(self) -> None:
-        """Wait until the notebook's kernel has started and answers."""
-        self.wait("""() => {
-            const main = [...(window.jupyterapp?.shell.widgets('main') ?? [])];
-            const kernel = main.map(widget => widget.sessionContext?.session?.kernel).find(Boolean);
-            return kernel?.status === 'idle';
-        }""")
+        """Wait until the notebook's kernel has started and answers: idle, which an answer to a button beside a cell that still
+        ends looks like too; then twice asked and heard, since what was sent while a failed cell ended is taken back, and that
+        lasts until the kernel has heard from its own other thread."""
+        kernel = """[...(window.jupyterapp?.shell.widgets('main') ?? [])]
+            .map(widget => widget.sessionContext?.session?.kernel).find(Boolean)"""
+        self.wait(f"() => {kernel}?.status === 'idle'")
+        for _ in range(2):
+            self.promised(f"async () => {{ await {kernel}.requestKernelInfo(); return null; }}")
 
     def command(self, name: str, **arguments: object) -> None:
         self.page.evaluate("([name, args]) => { window.jupyterapp.commands.execute(name, args); return null; }",

@@ -179,7 +179,7 @@ def test_pause_answers_while_a_cell_blocks(lab: Lab, notebook: Notebook,
     seen = dict(lab.promised(SEEN))
     assert lab.page.evaluate(ANSWER, ["Stop", "stopped"]) < HANGS
     lab.page.wait_for_selector(".jp-OutputArea-output:has-text('stopped by the user; run again to go on')")
-    lab.kernel_ready()      # or what is sent while the cell ends is taken back with it
+    lab.kernel_ready()
     lab.run_cell(2)
     said = json.loads(output(lab, "SAID"))
     late = [1000 * (moment - said[str(int(step))]) for step, moment in seen.items()]
